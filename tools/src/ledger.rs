@@ -145,6 +145,8 @@ struct Tally {
     answered: AtomicU64,
     /// The epoch of the last answer.
     answered_at: AtomicU64,
+    /// Attempts that have no answer, or of which it is not known what became of them, where all are begun by number.
+    under_way: AtomicI64,
     /// What a counter was before this run lies between these two.
     base_low: AtomicI64,
     base_high: AtomicI64,
@@ -168,6 +170,7 @@ impl Tallies {
                 begun: AtomicU64::new(0),
                 answered: AtomicU64::new(0),
                 answered_at: AtomicU64::new(0),
+                under_way: AtomicI64::new(0),
                 base_low: AtomicI64::new(base.low),
                 base_high: AtomicI64::new(base.high),
             }
@@ -203,6 +206,7 @@ impl Tallies {
     /// The write `sequence` of `key` is begun.
     pub fn begin_as(&self, key: u64, sequence: u64) {
         if let Some(tally) = self.of(key) {
+            tally.under_way.fetch_add(1, Ordering::AcqRel);
             tally.begun.fetch_max(sequence, Ordering::AcqRel);
         }
     }
@@ -214,6 +218,14 @@ impl Tallies {
             // Who sees the answer sees when it came.
             tally.answered_at.fetch_max(at, Ordering::AcqRel);
             tally.answered.fetch_max(sequence, Ordering::AcqRel);
+            tally.under_way.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// An attempt at a write of `key` with a number was not done.
+    pub fn leave(&self, key: u64) {
+        if let Some(tally) = self.of(key) {
+            tally.under_way.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
@@ -230,6 +242,13 @@ impl Tallies {
             && tally.answered_at.load(Ordering::Acquire) <= epoch
             && tally.begun.load(Ordering::Acquire) == answered;
         is_settled.then_some(answered)
+    }
+
+    /// The same if no write of `key` at all, not an older one either, was under way since `epoch`.
+    pub fn alone_since(&self, key: u64, epoch: u64) -> Option<u64> {
+        let newest = self.settled_before(key, epoch)?;
+        let under_way = self.of(key)?.under_way.load(Ordering::Acquire);
+        (under_way == 0).then_some(newest)
     }
 
     /// What was begun on `key`.
@@ -307,6 +326,17 @@ mod tests {
         assert_eq!(tallies.settled_before(0, tallies.epoch()), Some(7));
         tallies.begin_as(0, 9);
         assert_eq!(tallies.settled_before(0, tallies.epoch()), None);
+        tallies.begin_as(0, 8);
+        tallies.answer_as(0, 9);
+        let epoch = tallies.epoch();
+        assert_eq!(tallies.settled_before(0, epoch), Some(9));
+        assert_eq!(tallies.alone_since(0, epoch), None, "an older one is under way");
+        tallies.answer_as(0, 8);
+        assert_eq!(tallies.alone_since(0, epoch), None, "it was");
+        assert_eq!(tallies.alone_since(0, tallies.epoch()), Some(9));
+        tallies.begin_as(0, 10);
+        tallies.leave(0);
+        assert_eq!(tallies.alone_since(0, tallies.epoch()), None, "it was begun, and not done");
     }
 
     #[test]

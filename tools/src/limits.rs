@@ -55,7 +55,7 @@ pub const LATENCY_NS_MAX: u64 = 120_000_000_000;
 /// Significant decimal digits of a recorded latency.
 pub const LATENCY_DIGITS: u8 = 3;
 
-/// Banks, counters, rows or groups of a scenario: what is known of each takes 40 bytes.
+/// Banks, counters, rows or groups of a scenario: what is known of each takes 48 bytes.
 pub const SCENARIO_KEYS_MAX: u64 = 10_000_000;
 /// Rows with an index or a view: each query is held against all of them.
 pub const INDEXED_ROWS_MAX: u64 = 100_000;

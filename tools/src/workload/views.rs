@@ -9,9 +9,10 @@
 //! ```
 //!
 //! What is judged
-//! 1. A look: exactly the row of the newest write, or none if that removed it, where no other write of the key was
-//!    begun before the answer came; otherwise no row of a write older than one that was acknowledged before.
+//! 1. A look: exactly the row of the newest write, or none if that removed it.
 //! 2. A find: no row that its newest write has moved or removed, and every row that it has put there.
+//!    Both of keys that no other write, an older one either, was under way for: what is acknowledged may have found in
+//!    the table what another one is still bringing to the view.
 //! 3. In a check, where nothing is under way: the view shows of each key exactly what the table has, and that is the
 //!    newest acknowledged write or a newer one.
 //!
@@ -24,7 +25,7 @@ use model::Token;
 
 use super::indexed::{Row, rows_of, tag_of};
 use super::scenario::Known;
-use super::{Findings, Op, Rule, Sent, Verb};
+use super::{Findings, Op, Rule, Sent, Unanswered, Verb};
 use crate::error::Result;
 use crate::journal::Record;
 use crate::proof::{Floor, Violation};
@@ -92,30 +93,22 @@ impl Views {
             if row.tag != tag || !ids.insert(row.id) {
                 findings.violations.push(Violation::Misplaced { key: row.id });
             }
-            let newest = self.known.tallies.settled_before(row.id, epoch);
+            let newest = self.known.tallies.alone_since(row.id, epoch);
             findings.violations.extend(newest.and_then(|newest| left_behind(row, newest)));
         }
         for key in (0..self.known.keys).filter(|key| !ids.contains(key)) {
-            let newest = self.known.tallies.settled_before(key, epoch).and_then(put_by);
+            let newest = self.known.tallies.alone_since(key, epoch).and_then(put_by);
             if let Some(sequence) = newest.filter(|&newest| tag_of(key, newest, TAGS) == tag) {
                 findings.violations.push(Violation::Unseen { key, sequence });
             }
         }
     }
 
-    /// All rows of one key in the view, beside writes that may be under way.
-    fn judge_look(&self, key: u64, rows: &[Row], floor: &Floor, findings: &mut Findings) {
-        let [epoch, answered] = [floor[0], floor[1]];
-        match self.known.tallies.settled_before(key, epoch) {
-            Some(newest) => {
-                findings.proved.push("rows of a view held against the newest write");
-                judge_exactly(key, rows, (put_by(newest), newest), findings);
-            }
-            None => {
-                let old = rows.iter().filter_map(|row| left_behind(row, answered));
-                findings.violations.extend(old);
-            }
-        }
+    /// All rows of one key in the view.
+    fn judge_look(&self, key: u64, rows: &[Row], epoch: u64, findings: &mut Findings) {
+        let Some(newest) = self.known.tallies.alone_since(key, epoch) else { return };
+        findings.proved.push("rows of a view held against the newest write");
+        judge_exactly(key, rows, (put_by(newest), newest), findings);
     }
 
     /// The row of the table in a check, against what the journal says of it.
@@ -206,9 +199,8 @@ impl Rule for Views {
         Some(Op { verb, key, detail, token })
     }
 
-    fn floor(&self, op: &Op, floor: &mut Floor) {
+    fn floor(&self, _op: &Op, floor: &mut Floor) {
         floor[0] = self.known.tallies.epoch();
-        floor[1] = self.known.tallies.answered(op.key);
     }
 
     fn begin(&mut self, op: &Op, sequence: u64) -> u16 {
@@ -274,10 +266,17 @@ impl Rule for Views {
                     let newest = number_of(shown.unwrap_or(0), false);
                     judge_exactly(op.key, &rows, (shown, newest), findings);
                 }
-                None => self.judge_look(op.key, &rows, sent.floor, findings),
+                None => self.judge_look(op.key, &rows, sent.floor[0], findings),
             },
         }
         Ok(None)
+    }
+
+    fn settled(&mut self, op: &Op, how: Unanswered) -> u16 {
+        if op.verb.is_write() && how == Unanswered::NotDone {
+            self.known.tallies.leave(op.key);
+        }
+        0
     }
 
     fn failed(&mut self, op: &Op) {
