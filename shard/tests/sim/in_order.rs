@@ -74,10 +74,18 @@ pub(crate) struct History<W: Writes> {
     before: W::State,
     /// What was sent since, in order, without what was refused.
     sent: Vec<Sent<W>>,
-    /// The table is being emptied, since so many were answered.
-    emptying: Option<usize>,
+    emptying: Option<Emptying>,
     /// A write could not be done, and no more answers were taken: others may have been refused, too.
     has_failed: bool,
+}
+
+/// The table is being emptied, or was: somewhere between two of the writes that were sent.
+#[derive(Clone, Copy, Debug)]
+struct Emptying {
+    /// All before these were answered when it began.
+    since: usize,
+    /// These were sent when it was over; `None` while it is under way.
+    until: Option<usize>,
 }
 
 impl<W: Writes> Default for History<W> {
@@ -131,7 +139,14 @@ impl<W: Writes> History<W> {
 
     /// Before which of so many the table may have been emptied.
     fn cuts(&self, sent: usize) -> impl Iterator<Item = Option<usize>> + use<W> {
-        self.emptying.into_iter().flat_map(move |since| (since..=sent).map(Some))
+        let last = move |emptying: Emptying| emptying.until.map_or(sent, |until| until.min(sent));
+        let cuts = move |emptying: Emptying| (emptying.since..=last(emptying)).map(Some);
+        self.emptying.into_iter().flat_map(cuts)
+    }
+
+    /// Whether the table was not emptied, or may not have been yet.
+    fn may_be_whole(&self) -> bool {
+        self.emptying.is_none_or(|emptying| emptying.until.is_none())
     }
 
     /// Whether the partition may be so after a crash: after some of the first, among them the first `sure`. Where a
@@ -149,7 +164,8 @@ impl<W: Writes> History<W> {
             (sure..=self.sent.len()).any(|count| {
                 let first: Vec<_> =
                     self.sent[..count].iter().filter(|sent| !is_refused(sent)).collect();
-                let mut cuts = self.cuts(first.len()).chain([None]);
+                let whole = self.may_be_whole().then_some(None);
+                let mut cuts = self.cuts(first.len()).chain(whole);
                 cuts.any(|cut| self.after(&first, cut).as_ref() == Some(found))
             })
         })
@@ -227,11 +243,15 @@ pub(crate) async fn empty(life: &mut Life) -> Lived {
         begin_emptying::<CounterWrite>(&mut w);
         w.workload.id(ORDERED)
     };
-    let engines = life.node.engines.clone();
+    let (engines, world) = (life.node.engines.clone(), life.world.clone());
     let truncate = async {
         for engine in &engines {
             engine.truncate(id).await?;
         }
+        let mut w = world.borrow_mut();
+        end_emptying::<ListWrite>(&mut w);
+        end_emptying::<RowWrite>(&mut w);
+        end_emptying::<CounterWrite>(&mut w);
         Ok::<(), Error>(())
     };
     let write = async {
@@ -260,8 +280,16 @@ fn begin_emptying<W: Writes>(world: &mut World) {
     let history = W::history(world);
     // What waits for its turn may have it before, or behind.
     let under_way = history.sent.iter().position(|sent| sent.answer.is_none());
-    history.emptying = Some(under_way.unwrap_or(history.sent.len()));
+    let since = under_way.unwrap_or(history.sent.len());
+    history.emptying = Some(Emptying { since, until: None });
     world.tally.emptied += u64::from(under_way.is_some());
+}
+
+fn end_emptying<W: Writes>(world: &mut World) {
+    let history = W::history(world);
+    let sent = history.sent.len();
+    let emptying = history.emptying.as_mut().expect("it has begun");
+    emptying.until = Some(sent);
 }
 
 async fn find_emptied<W: Writes>(node: &Node, world: &Shared) -> Lived {
