@@ -14,6 +14,7 @@ pub(crate) mod index;
 mod keyspace;
 mod like;
 mod options;
+mod readded;
 mod table;
 #[cfg(test)]
 mod tests;

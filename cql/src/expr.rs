@@ -45,7 +45,7 @@ pub use selection::{Selected, Selection};
 use slice::KeySlice;
 
 use crate::bind::Bindings;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::Value;
 
 /// An expression with its type: what is evaluated when a statement is executed.
@@ -88,6 +88,8 @@ pub enum Kind {
     Field(Box<Term>, usize),
     /// `m[key]`, `s[key]`: a map or set, and the key.
     Element(Box<(Term, Term)>),
+    /// A value that must be there, and what it is wanted for: `element selection on m`.
+    Required(Box<(Term, String)>),
     /// The entries of a map or set between two keys.
     Slice(Box<KeySlice>),
 }
@@ -163,6 +165,7 @@ impl Term {
             Kind::JsonObject(entries) => entries.iter().any(|(_, value)| value.any(found)),
             Kind::Field(inner, _) => inner.any(found),
             Kind::Element(both) => both.0.any(found) || both.1.any(found),
+            Kind::Required(both) => both.0.any(found),
             Kind::Slice(slice) => {
                 slice.value.any(found) || slice.ends().flatten().any(|end| end.any(found))
             }
@@ -178,6 +181,7 @@ impl Term {
             Kind::JsonObject(entries) => entries.iter_mut().map(|(_, value)| value).collect(),
             Kind::Field(inner, _) => vec![inner],
             Kind::Element(both) => vec![&mut both.0, &mut both.1],
+            Kind::Required(both) => vec![&mut both.0],
             Kind::Slice(slice) => {
                 let KeySlice { value, first, last, .. } = &mut **slice;
                 std::iter::once(value).chain(first.as_mut()).chain(last.as_mut()).collect()
@@ -231,8 +235,22 @@ impl Term {
                 };
                 collection::element(&both.0.ty, value, key).map(Evaluated::made_or_null)
             }
+            Kind::Required(both) => {
+                let missing = match both.0.eval(env)? {
+                    Evaluated::Null => "null",
+                    Evaluated::Unset => "unset",
+                    value => return Ok(value),
+                };
+                Err(Error::invalid(format!("Invalid {missing} value for {}", both.1)))
+            }
             Kind::Slice(slice) => slice.eval(env),
         }
+    }
+
+    /// The same value, an error if there is none: it is for `what`.
+    fn required(self, what: String) -> Term {
+        let ty = self.ty.clone();
+        Term { kind: Kind::Required(Box::new((self, what))), ty }
     }
 
     /// Appends the value in an environment as `[bytes]`.

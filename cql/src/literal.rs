@@ -10,8 +10,9 @@ mod number;
 mod show;
 mod text;
 mod time;
+mod zone;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use duration::Duration;
 use model::CqlType;
@@ -144,20 +145,51 @@ fn inet(text: &str) -> Result<Vec<u8>> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    match text.parse() {
-        Ok(IpAddr::V4(address)) => Ok(address.octets().to_vec()),
+    let address = text.parse().ok().or_else(|| numbers(text)).or_else(|| bracketed(text));
+    match address {
+        Some(IpAddr::V4(address)) => Ok(address.octets().to_vec()),
         // As Java has it, an IPv4 address that is mapped to IPv6 is an IPv4 address.
-        Ok(IpAddr::V6(address)) => Ok(address
+        Some(IpAddr::V6(address)) => Ok(address
             .to_ipv4_mapped()
             .map_or_else(|| address.octets().to_vec(), |mapped| mapped.octets().to_vec())),
-        Err(_) => Err(Error::invalid(format!("Unable to make inet address from '{text}'"))),
+        None => Err(Error::invalid(format!("Unable to make inet address from '{text}'"))),
     }
 }
 
-fn uuid(text: &str) -> Result<uuid::Uuid> {
-    uuid::Uuid::try_parse(text)
-        .map_err(|_| Error::invalid(format!("Unable to make UUID from '{text}'")))
+/// An IPv4 address as Java reads it: `localhost`, or up to four numbers, the last of which fills what is left.
+fn numbers(text: &str) -> Option<IpAddr> {
+    if text.eq_ignore_ascii_case("localhost") {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let parts: Vec<&str> = text.split('.').collect();
+    let numbers = parts.iter().filter(|part| is_number(part)).map(|part| part.parse().ok());
+    let numbers = numbers.collect::<Option<Vec<u64>>>()?;
+    let (last, first) = numbers.split_last().filter(|_| numbers.len() == parts.len())?;
+    let left = 4usize.checked_sub(first.len()).filter(|left| *left > 0)?;
+    let fits = first.iter().all(|number| *number < 256) && *last < 1 << (8 * left);
+    let address = first.iter().zip([24, 16, 8]).fold(*last, |sum, (n, shift)| sum | n << shift);
+    fits.then(|| Ipv4Addr::from_bits(address as u32).into())
 }
+
+/// An IPv6 address in brackets, or one with the number of an interface behind it, which says nothing here.
+fn bracketed(text: &str) -> Option<IpAddr> {
+    let text = match text.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?,
+        None => text,
+    };
+    let (address, interface) = text.split_once('%').unwrap_or((text, "0"));
+    interface.parse::<u32>().ok()?;
+    address.parse::<Ipv6Addr>().ok().map(IpAddr::V6)
+}
+
+fn uuid(text: &str) -> Result<uuid::Uuid> {
+    let parsed = uuid::Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS);
+    parsed.ok_or_else(|| Error::invalid(format!("Unable to make UUID from '{text}'")))
+}
+
+/// Hyphens included, which all must be there.
+const UUID_CHARS: usize = 36;
 
 #[cfg(test)]
 mod tests;

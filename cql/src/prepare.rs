@@ -34,6 +34,7 @@ use crate::expr::{Collected, Compiler};
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
 use crate::plan::{BatchPlan, SelectPlan, WritePlan};
+use crate::restrict::{PartitionChoice, ValueSet, Values};
 
 /// What a statement is, ready to be executed.
 #[derive(Debug)]
@@ -140,9 +141,7 @@ pub fn prepare_parsed(
         }
         ast::Statement::Batch(batch) => {
             let (plan, collected) = batch::compile_batch(&batch, names, schema, keyspace)?;
-            // The key of a batch is that of its first statement, if it can be found in its markers.
-            let first = plan.writes.first();
-            let key_indexes = first.map_or(Vec::new(), |write| key_indexes(&write.keys));
+            let key_indexes = key_indexes_of_batch(&plan);
             let warnings = batch::batch_warnings(&batch, &plan);
             let plain = plain(Statement::Batch(plan));
             with_collected(Prepared { key_indexes, warnings, ..plain }, collected)?
@@ -254,26 +253,40 @@ fn table_of(modification: &ast::Modification) -> &QualifiedName {
     }
 }
 
-fn select_keys(plan: &SelectPlan) -> Vec<crate::restrict::ValueSet> {
+fn select_keys(plan: &SelectPlan) -> Vec<ValueSet> {
     match &plan.filter.partitions {
-        crate::restrict::PartitionChoice::Keys { columns, .. } => columns.clone(),
+        PartitionChoice::Keys { columns, .. } => columns.clone(),
         _ => Vec::new(),
     }
 }
 
 /// The markers that give the columns of the partition key one value each.
-fn key_indexes(keys: &[crate::restrict::ValueSet]) -> Vec<u16> {
-    use crate::restrict::{ValueSet, Values};
-    let indexes = keys.iter().map(|key| match key {
+fn key_indexes(keys: &[ValueSet]) -> Vec<u16> {
+    keys.iter().map(key_index).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The same of a batch over one table: of each column the last marker, as Cassandra has it.
+fn key_indexes_of_batch(plan: &BatchPlan) -> Vec<u16> {
+    let Some(first) = plan.writes.first() else { return Vec::new() };
+    if plan.writes.iter().any(|write| write.table.id != first.table.id) {
+        return Vec::new();
+    }
+    let last =
+        |column: usize| plan.writes.iter().rev().find_map(|one| key_index(&one.keys[column]));
+    (0..first.keys.len()).map(last).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The marker that gives a column of the partition key its value.
+fn key_index(key: &ValueSet) -> Option<u16> {
+    match key {
         // Of an IN the last marker stands for all, as Cassandra has it.
         ValueSet::One(Values::Each(terms)) => terms.last()?.marker(),
-        ValueSet::Many(all) => match all.last()? {
+        ValueSet::Many(all) => all.iter().rev().find_map(|values| match values {
             Values::Each(terms) => terms.last()?.marker(),
             Values::Whole(_) => None,
-        },
+        }),
         _ => None,
-    });
-    indexes.collect::<Option<_>>().unwrap_or_default()
+    }
 }
 
 /// Whether any column of the kind is among `columns`.

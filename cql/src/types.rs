@@ -127,6 +127,15 @@ fn inside(element: CqlType, whole: impl FnOnce() -> String) -> Result<CqlType> {
 
 mod marshal;
 
+/// What values of the type are called where they hold durations and are no duration; `None` if they hold none.
+pub(crate) fn kind_with_durations(ty: &CqlType) -> Option<&'static str> {
+    has_duration(ty).then_some(match ty {
+        CqlType::Tuple(_) => "tuples",
+        CqlType::Udt { .. } => "UDTs",
+        _ => "collections",
+    })
+}
+
 /// Whether values hold durations, which have no order; of vectors Cassandra does not look inside.
 pub(crate) fn has_duration(ty: &CqlType) -> bool {
     match ty {

@@ -16,6 +16,7 @@ use model::options::TableOptions;
 use model::schema::{Column, ColumnKind, Keyspace, SchemaChange, Table, TableBuilder, TableId};
 use model::types::CqlType;
 
+use super::readded::may_follow;
 use super::{Ddl, DdlContext, Object, compact, is_word, options, view};
 use crate::error::{Error, Result};
 use crate::lang::ast::{
@@ -429,7 +430,7 @@ fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Resu
     else {
         return Ok(());
     };
-    if before.column.ty != *ty {
+    if before.column.ty != *ty && !may_follow(ty, &before.column.ty) {
         return Err(Error::invalid(format!(
             "Cannot add a column '{0}' of type {ty}, incompatible with previously dropped column '{0}' of type {1}",
             column.name, before.column.ty

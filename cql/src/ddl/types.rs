@@ -97,6 +97,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterType) -> Result<Ddl> 
             check_growth(keyspace, &mut changed)?;
         }
         TypeChange::Rename { if_exists, names } => {
+            refuse_initial_values(keyspace, name)?;
             rename_fields(&mut changed, old, names, *if_exists)?;
             if changed == **old {
                 return Ok(Ddl::nothing());
@@ -150,6 +151,20 @@ fn check_growth(keyspace: &Keyspace, changed: &mut UserType) -> Result<()> {
     // Nothing on disk is ordered by it, so from now on its values may have an end.
     changed.ended = true;
     Ok(())
+}
+
+/// Refuses other names for the fields of a type that the initial value of an aggregate is written in.
+fn refuse_initial_values(keyspace: &Keyspace, name: &str) -> Result<()> {
+    let aggregates = keyspace.aggregates.values();
+    let users = aggregates.filter(|one| one.initial.is_some() && one.state.mentions(name));
+    let users: Vec<String> = users.map(|one| format!("{}.{}", keyspace.name, one.name)).collect();
+    match users.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Invalid(format!(
+            "Cannot alter user type {name} as it is still used in INITCOND by aggregates {}",
+            users.join(", ")
+        ))),
+    }
 }
 
 /// Gives fields other names; each is looked up among those of before.

@@ -19,8 +19,10 @@ pub enum Build {
     Set(CqlType, Vec<Term>),
     /// `{k: v}`, whose keys have this type: keys and values in turn.
     Map(CqlType, Vec<Term>),
-    /// `(a, b)`, or the fields of a user-defined type in order.
+    /// `(a, b)`, whose parts may be the fields of a user-defined type.
     Tuple(Vec<Term>),
+    /// `{a: 1, b: 2}` of this user-defined type: its fields in order.
+    Udt(CqlType, Vec<Term>),
     /// `[a, b]` as a vector, whose elements have this type.
     Vector(CqlType, Vec<Term>),
 }
@@ -33,6 +35,7 @@ impl Build {
             | Build::Set(_, parts)
             | Build::Map(_, parts)
             | Build::Tuple(parts)
+            | Build::Udt(_, parts)
             | Build::Vector(_, parts) => parts,
         }
     }
@@ -44,6 +47,7 @@ impl Build {
             | Build::Set(_, parts)
             | Build::Map(_, parts)
             | Build::Tuple(parts)
+            | Build::Udt(_, parts)
             | Build::Vector(_, parts) => parts.iter_mut().collect(),
         }
     }
@@ -51,11 +55,14 @@ impl Build {
     /// The bytes of the whole.
     pub(super) fn eval(&self, env: &impl Env) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        if let Build::Tuple(fields) = self {
-            for field in fields {
+        if let Build::Tuple(fields) | Build::Udt(_, fields) = self {
+            for (index, field) in fields.iter().enumerate() {
                 let value = field.eval(env)?;
                 check_bytes(out.len() + value.bytes().map_or(0, <[u8]>::len))?;
-                put_field(&value, &mut out)?;
+                if value == Evaluated::Unset {
+                    self.check_unset(index)?;
+                }
+                put_field(&value, &mut out);
             }
             return Ok(out);
         }
@@ -71,9 +78,21 @@ impl Build {
             Build::Vector(ty, _) => {
                 bytes.for_each(|item| put_vector_element(ty, item, &mut out));
             }
-            Build::Tuple(_) => unreachable!("done above"),
+            Build::Tuple(_) | Build::Udt(..) => unreachable!("done above"),
         }
         Ok(out)
+    }
+
+    /// Refuses a part that was not set, but of a user type that is not frozen: there it is null.
+    fn check_unset(&self, index: usize) -> Result<()> {
+        match self {
+            Build::Udt(CqlType::Udt { frozen: false, .. }, _) => Ok(()),
+            Build::Udt(CqlType::Udt { definition, .. }, _) => Err(Error::invalid(format!(
+                "Invalid unset value for field '{}' of user defined type {}",
+                definition.fields[index].0, definition.name
+            ))),
+            _ => Err(Error::invalid(format!("Invalid unset value for tuple field number {index}"))),
+        }
     }
 }
 
@@ -105,16 +124,12 @@ fn check_bytes(bytes: usize) -> Result<()> {
 }
 
 /// Appends a field of a tuple, which can be null.
-fn put_field(value: &Evaluated<'_>, out: &mut Vec<u8>) -> Result<()> {
-    match value {
-        Evaluated::Bytes(bytes) => {
+fn put_field(value: &Evaluated<'_>, out: &mut Vec<u8>) {
+    match value.bytes() {
+        Some(bytes) => {
             out.extend_from_slice(&(bytes.len() as i32).to_be_bytes());
             out.extend_from_slice(bytes);
         }
-        Evaluated::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
-        Evaluated::Unset => {
-            return Err(Error::invalid("Invalid unset value for tuple field"));
-        }
+        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
     }
-    Ok(())
 }

@@ -443,25 +443,31 @@ impl<'a> Compiler<'a> {
         }
         let (id, place) = (column.id, InStatic::of(column));
         let one = if kind == StampKind::Ttl { CqlType::Int } else { CqlType::Bigint };
-        let part = match access {
-            Some(access) => Some(self.part(&Expr::Column(column.name.clone()), access)?),
-            None => None,
-        };
-        let source = match part.map(|part| part.kind) {
-            _ if !column.ty.is_multi_cell() => Source::Stamp(kind, id, place),
-            Some(Kind::Field(_, index)) => Source::StampOfField(kind, id, place, index as u16),
-            Some(Kind::Element(both)) => {
-                let key = both.1;
+        let of_column = Expr::Column(column.name.clone());
+        let source = match access {
+            None if column.ty.is_multi_cell() => Source::Stamps(kind, id, place),
+            None => Source::Stamp(kind, id, place),
+            Some(Access::Element(key)) if column.ty.is_multi_cell() => {
+                let value = self.column(column);
+                let (key, _) = self.key(&value, key, &of_column)?;
+                let key = self.once(key);
                 Source::StampOfKey(kind, id, place, key.ty.clone(), Box::new(key))
             }
-            Some(_) => {
-                let text = format!("{name} of a slice of a collection is not supported");
-                return Err(Error::Invalid(text));
+            Some(access) => {
+                let part = self.part(&of_column, access)?;
+                match part.kind {
+                    _ if !column.ty.is_multi_cell() => {
+                        Source::StampOfPart(kind, id, place, Box::new(part))
+                    }
+                    Kind::Field(_, index) => Source::StampOfField(kind, id, place, index as u16),
+                    Kind::Slice(slice) => Source::StampsOfSlice(kind, id, place, slice),
+                    _ => unreachable!("the part is a field or a slice"),
+                }
             }
-            None => Source::Stamps(kind, id, place),
         };
         let ty = match &source {
-            Source::Stamps(StampKind::WriteTime | StampKind::Ttl, ..) => {
+            Source::Stamps(StampKind::WriteTime | StampKind::Ttl, ..)
+            | Source::StampsOfSlice(StampKind::WriteTime | StampKind::Ttl, ..) => {
                 CqlType::List { element: one.into(), frozen: true }
             }
             _ => one,
@@ -505,15 +511,22 @@ impl<'a> Compiler<'a> {
         let mut terms = [None, None];
         for (term, end) in terms.iter_mut().zip(ends) {
             let Some(end) = end else { continue };
-            let compiled = self.term(end, &to)?;
-            *term = Some(self.once(compiled));
+            let end = self.term(end, &to)?.required(format!("slice selection on {inner}"));
+            *term = Some(self.once(end));
         }
         let [first, last] = terms;
-        let slice = KeySlice { value, first, last, name: inner.to_string() };
+        let slice = KeySlice { value, first, last };
         Ok(Term { kind: Kind::Slice(Box::new(slice)), ty })
     }
 
     fn element(&mut self, value: Term, key: &Expr, inner: &Expr) -> Result<Term> {
+        let (key, ty) = self.key(&value, key, inner)?;
+        let key = self.once(key.required(format!("element selection on {inner}")));
+        Ok(Term { kind: Kind::Element(Box::new((value, key))), ty })
+    }
+
+    /// The key of `value[key]`, and the type of the element.
+    fn key(&mut self, value: &Term, key: &Expr, inner: &Expr) -> Result<(Term, CqlType)> {
         let (key_ty, element) = match &value.ty {
             CqlType::Map { key, value, .. } => ((**key).clone(), (**value).clone()),
             CqlType::Set { element, .. } => ((**element).clone(), (**element).clone()),
@@ -530,8 +543,7 @@ impl<'a> Compiler<'a> {
         };
         let name = if matches!(value.ty, CqlType::Map { .. }) { "key" } else { "value" };
         let key = self.term(key, &ExpectedType::new(format!("{name}({inner})"), key_ty))?;
-        let key = self.once(key);
-        Ok(Term { kind: Kind::Element(Box::new((value, key))), ty: element })
+        Ok((key, element))
     }
 
     /// The term in a selection of what is the same for all rows.

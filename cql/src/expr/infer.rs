@@ -296,7 +296,7 @@ impl Compiler<'_> {
             let name = self.part_name(|| format!("{}.{name}", to.name));
             parts.push(self.infer(value, Some(&ExpectedType::new(name, ty.clone())))?);
         }
-        Ok(built(Build::Tuple(parts), to))
+        Ok(built(Build::Udt(to.ty.clone(), parts), to))
     }
 
     /// Refuses a part of a literal that is not of its type.

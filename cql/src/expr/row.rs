@@ -3,7 +3,7 @@
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind};
 
-use super::Term;
+use super::{KeySlice, Term};
 
 /// What of a cell is selected besides its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +63,10 @@ pub enum Source {
     Stamps(StampKind, ColumnId, InStatic),
     /// The same, of the field of this index.
     StampOfField(StampKind, ColumnId, InStatic, u16),
+    /// The same as of the column, if this part of it is not null.
+    StampOfPart(StampKind, ColumnId, InStatic, Box<Term>),
+    /// The same, of each element of a slice of a column stored by element: a list, or the latest.
+    StampsOfSlice(StampKind, ColumnId, InStatic, Box<KeySlice>),
     /// The same, of the element with this key of a set or map; the type is that of keys.
     StampOfKey(StampKind, ColumnId, InStatic, CqlType, Box<Term>),
     /// The token of the partition.

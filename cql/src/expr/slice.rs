@@ -4,8 +4,10 @@
 //! {1, 3, 5}[2..]  ──►  {3, 5}          {1, 3, 5}[..0]  ──►  null, as every empty collection
 //! ```
 
+use model::{CqlType, ordered};
+
 use super::{Env, Evaluated, Term, collection};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A slice of a collection by its keys.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +18,6 @@ pub struct KeySlice {
     pub first: Option<Term>,
     /// The greatest key inside; without one the slice ends with the last.
     pub last: Option<Term>,
-    /// How the statement writes the collection, for errors.
-    pub name: String,
 }
 
 impl KeySlice {
@@ -31,20 +31,23 @@ impl KeySlice {
         let value = self.value.eval(env)?;
         let first = self.first.as_ref().map(|term| term.eval(env)).transpose()?;
         let last = self.last.as_ref().map(|term| term.eval(env)).transpose()?;
-        let (first, last) = (self.bound(first.as_ref())?, self.bound(last.as_ref())?);
+        let (first, last) = (first.as_ref(), last.as_ref());
         let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
+        let (first, last) = (first.and_then(Evaluated::bytes), last.and_then(Evaluated::bytes));
         collection::slice(&self.value.ty, value, first, last).map(Evaluated::made_or_null)
     }
 
-    /// The bytes of an end that was written.
-    fn bound<'v>(&self, end: Option<&'v Evaluated<'_>>) -> Result<Option<&'v [u8]>> {
-        let missing = match end {
-            None => return Ok(None),
-            Some(Evaluated::Bytes(bytes)) => return Ok(Some(bytes)),
-            Some(Evaluated::Null) => "null",
-            Some(Evaluated::Unset) => "unset",
+    /// The paths of the first and the last element inside, of a collection that is stored by element.
+    pub(crate) fn paths(&self, env: &impl Env) -> Result<[Option<Vec<u8>>; 2]> {
+        let (CqlType::Map { key, .. } | CqlType::Set { element: key, .. }) = &self.value.ty else {
+            unreachable!("only maps and sets have slices")
         };
-        let name = &self.name;
-        Err(Error::invalid(format!("Invalid {missing} value for slice selection on {name}")))
+        let mut paths = [None, None];
+        for (path, end) in paths.iter_mut().zip(self.ends()) {
+            let Some(end) = end.map(|term| term.eval(env)).transpose()? else { continue };
+            let Some(bytes) = end.bytes() else { continue };
+            ordered::encode(key, bytes, path.insert(Vec::new()))?;
+        }
+        Ok(paths)
     }
 }

@@ -1,5 +1,7 @@
 //! Integers of every width, floats, varint and decimal.
 
+use std::str::FromStr;
+
 use model::CqlType;
 use num_bigint::BigInt;
 
@@ -26,10 +28,10 @@ pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
             text.parse::<i64>().map(|n| bytes(n.to_be_bytes())).map_err(|_| wrong("long"))
         }
         CqlType::Float => {
-            float(text).map(|n| bytes((n as f32).to_be_bytes())).ok_or_else(|| wrong("float"))
+            float::<f32>(text).map(|n| bytes(n.to_be_bytes())).ok_or_else(|| wrong("float"))
         }
         CqlType::Double => {
-            float(text).map(|n| bytes(n.to_be_bytes())).ok_or_else(|| wrong("double"))
+            float::<f64>(text).map(|n| bytes(n.to_be_bytes())).ok_or_else(|| wrong("double"))
         }
         CqlType::Varint | CqlType::Decimal if is_too_long(text) => Err(Error::invalid(format!(
             "a {ty} of more than {NUMBER_DIGITS_MAX} digits cannot be written as text"
@@ -47,13 +49,19 @@ pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
     }
 }
 
-fn float(text: &str) -> Option<f64> {
-    match text.to_ascii_lowercase().as_str() {
-        "nan" | "-nan" => Some(f64::NAN),
-        "infinity" => Some(f64::INFINITY),
-        "-infinity" => Some(f64::NEG_INFINITY),
-        number => number.parse().ok(),
+/// A number as Java reads it, but for hexadecimal ones: spaces around it and a letter for its type are passed over.
+fn float<F: FromStr>(text: &str) -> Option<F> {
+    let text = text.trim_matches(|c| c <= ' ');
+    let number = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if number == "NaN" {
+        return number.parse().ok();
     }
+    if number == "Infinity" {
+        return text.parse().ok();
+    }
+    let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
+    let is_decimal = |b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+    if number.bytes().all(is_decimal) { number.parse().ok() } else { None }
 }
 
 /// Whether a number in text has more digits than are read: those of its exponent and its marks count too.
@@ -63,7 +71,9 @@ fn is_too_long(text: &str) -> bool {
 
 /// The whole number of these digits: the one place where digits become a number. `None` if they are too many.
 fn whole(digits: &str) -> Option<BigInt> {
-    if is_too_long(digits) { None } else { digits.parse().ok() }
+    let number = digits.strip_prefix(['+', '-']).unwrap_or(digits);
+    let are_digits = number.bytes().all(|b| b.is_ascii_digit());
+    if are_digits && !is_too_long(digits) { digits.parse().ok() } else { None }
 }
 
 /// Refuses a varint or decimal, in wire form, that is too long to be computed with or to be shown.

@@ -78,6 +78,11 @@ fn dates_and_timestamps_count_from_1970() {
     assert_eq!(millis("2011-02-03-01:30"), 1_296_696_600_000);
     assert_eq!(millis("2020-01-01 00:00:00.1234"), millis("2020-01-01 00:00:00.123"));
     assert_eq!(millis("-5"), -5);
+    assert_eq!(millis("2011-02-03 24:00"), millis("2011-02-04"));
+    assert_eq!(millis("2011-2-3 4:5:6.7 PST"), millis("2011-02-03T12:05:06.7Z"));
+    for text in ["2011-02-03 24:01", "12011-02-03", "2011-02-03 04:05:00  UTC", "2011-02-03z"] {
+        assert!(value(text, &CqlType::Timestamp).is_err(), "{text}");
+    }
     let nanos = value("1:2:3.5", &CqlType::Time).unwrap();
     assert_eq!(nanos, 3_723_500_000_000i64.to_be_bytes());
 }

@@ -1,8 +1,8 @@
 //! Dates, times of day and timestamps as text.
 //!
-//! Dates are proleptic Gregorian and may have any year the type can hold. A timestamp without a
-//! zone is UTC. Zones are offsets, `Z`, `UTC` and `GMT`; names of regions are refused.
+//! Dates are proleptic Gregorian and may have any year the type can hold. A timestamp without a zone is UTC (`zone.rs`).
 
+use super::zone::{Behind, ahead_ms};
 use crate::error::{Error, Result};
 
 /// What the wire adds to the days since 1970 of a date: the epoch is in the middle of a `u32`.
@@ -11,6 +11,10 @@ pub const EPOCH_DAYS_BIAS: i64 = 1 << 31;
 pub const MILLIS_OF_DAY: i64 = 86_400_000;
 /// Nanoseconds of a day.
 pub const NANOS_OF_DAY: i64 = 86_400_000_000_000;
+/// Digits that Java reads of a number of any length.
+const DIGITS_MAX: usize = 19;
+/// Years of more digits are refused before they are computed with: no timestamp has them.
+const YEAR_MAX: i64 = 300_000_000;
 
 /// A day of the calendar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +28,14 @@ pub struct Civil {
 }
 
 impl Civil {
+    /// The day, or the last one of its month where that has fewer than 31: so Cassandra reads timestamps. `None` if no
+    /// month has it.
+    fn or_last_day(self) -> Option<Civil> {
+        (1..=31).contains(&self.day).then_some(())?;
+        let days = (28..=self.day).rev().map(|day| Civil { day, ..self });
+        days.chain([self]).find(Civil::exists)
+    }
+
     /// Whether the calendar has it: what it does not have comes back as another day.
     fn exists(&self) -> bool {
         (1..=12).contains(&self.month) && civil_of_days(days_of_civil(*self)) == *self
@@ -70,13 +82,23 @@ impl std::fmt::Display for Civil {
 }
 
 /// Reads digits, marks and letters of a text from left to right.
-struct Scanner<'a> {
+pub(super) struct Scanner<'a> {
     rest: &'a str,
 }
 
 impl<'a> Scanner<'a> {
-    /// The next `min..=max` digits as a number.
-    fn number(&mut self, min: usize, max: usize) -> Option<i64> {
+    /// Begins with the first character of a text.
+    pub(super) fn of(text: &'a str) -> Scanner<'a> {
+        Scanner { rest: text }
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `min..=max` digits as a number; `None` if it is too large.
+    pub(super) fn number(&mut self, min: usize, max: usize) -> Option<i64> {
         let count = self.rest.bytes().take(max).take_while(u8::is_ascii_digit).count();
         if count < min {
             return None;
@@ -87,57 +109,62 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes one of the marks.
-    fn mark(&mut self, marks: &[char]) -> Option<char> {
+    pub(super) fn mark(&mut self, marks: &[char]) -> Option<char> {
         let first = self.rest.chars().next().filter(|first| marks.contains(first))?;
         self.rest = &self.rest[first.len_utf8()..];
         Some(first)
     }
 
-    /// `2026-11-21`, whose year may have a sign and any number of digits up to `year_digits`.
+    /// `2026-11-21`, whose year may have a sign and any number of digits up to `year_digits`; perhaps no day of the
+    /// calendar.
     fn civil(&mut self, year_digits: usize) -> Option<Civil> {
-        self.fields(year_digits).filter(|date| date.exists())
-    }
-
-    /// The same, but of the days up to the 31st those that the month does not have are its last
-    /// one: so Cassandra reads timestamps.
-    fn civil_or_last_day(&mut self, year_digits: usize) -> Option<Civil> {
-        let date = self.fields(year_digits).filter(|date| (1..=31).contains(&date.day))?;
-        (28..=date.day).rev().map(|day| Civil { day, ..date }).chain([date]).find(Civil::exists)
-    }
-
-    /// The numbers of a date, which may be no day of the calendar.
-    fn fields(&mut self, year_digits: usize) -> Option<Civil> {
+        let start = self.rest;
         let negative = self.mark(&['-', '+']) == Some('-');
         let year = self.number(4, year_digits)?;
         self.mark(&['-'])?;
         let month = self.number(2, 2)?;
         self.mark(&['-'])?;
         let day = self.number(2, 2)?;
-        Some(Civil { year: if negative { -year } else { year }, month, day })
+        let date = Civil { year: if negative { -year } else { year }, month, day };
+        has_sign_that_fits(start).then_some(date)
     }
 
-    /// A fraction of a second as nanoseconds: 1 to 9 digits behind a point that was passed.
-    fn nanos(&mut self) -> Option<i64> {
+    /// `2026-1-2`, of numbers with any number of digits: the date that stands before a time of day.
+    fn civil_of_numbers(&mut self) -> Option<Civil> {
+        let year = self.number(1, DIGITS_MAX).filter(|year| (1..=YEAR_MAX).contains(year))?;
+        self.mark(&['-'])?;
+        let month = self.number(1, DIGITS_MAX)?;
+        self.mark(&['-'])?;
+        let day = self.number(1, DIGITS_MAX)?;
+        Some(Civil { year, month, day })
+    }
+
+    /// A fraction of a second as nanoseconds: `min` to 9 digits behind a point that was passed.
+    fn nanos(&mut self, min: usize) -> Option<i64> {
         let before = self.rest.len();
-        let number = self.number(1, 9)?;
+        let number = if min == 0 && !self.begins_with_digit() { 0 } else { self.number(min, 9)? };
         Some(number * 10i64.pow(9 - (before - self.rest.len()) as u32))
     }
 
-    /// The rest as a zone: its offset in milliseconds.
-    fn zone(&mut self) -> Option<i64> {
-        let zone = self.rest.trim_matches(' ');
-        self.rest = "";
-        if zone.is_empty() || ["Z", "UTC", "GMT"].iter().any(|name| zone.eq_ignore_ascii_case(name))
-        {
-            return Some(0);
+    /// The time of day of a timestamp in ms: `24:00` is the end of the day.
+    fn time_of_timestamp(&mut self) -> Option<i64> {
+        let hours = self.number(1, DIGITS_MAX)?;
+        self.mark(&[':'])?;
+        let minutes = self.number(1, DIGITS_MAX).filter(|minutes| *minutes < 60)?;
+        let (mut seconds, mut nanos) = (0, 0);
+        if self.mark(&[':']).is_some() {
+            seconds = self.number(1, DIGITS_MAX).filter(|seconds| *seconds < 60)?;
+            if self.mark(&['.']).is_some() {
+                nanos = self.nanos(0)?;
+            }
         }
-        let mut scanner = Scanner { rest: zone };
-        let sign = if scanner.mark(&['+', '-'])? == '-' { -1 } else { 1 };
-        let hours = scanner.number(2, 2)?;
-        let colon = scanner.mark(&[':']).is_some();
-        let minutes = if colon || !scanner.rest.is_empty() { scanner.number(2, 2)? } else { 0 };
-        let fits = scanner.rest.is_empty() && hours < 24 && minutes < 60;
-        fits.then_some(sign * (hours * 60 + minutes) * 60_000)
+        let is_end = hours == 24 && (minutes, seconds, nanos) == (0, 0, 0);
+        let is_time = hours < 24 || is_end;
+        is_time.then_some(((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos / 1_000_000)
+    }
+
+    fn begins_with_digit(&self) -> bool {
+        self.rest.starts_with(|c: char| c.is_ascii_digit())
     }
 }
 
@@ -148,8 +175,8 @@ pub(super) fn date(text: &str) -> Result<u32> {
             Error::invalid(format!("Unable to make unsigned int (for date) from: '{text}'"))
         });
     }
-    let mut scanner = Scanner { rest: text };
-    let date = scanner.civil(7).filter(|_| scanner.rest.is_empty() && has_sign_that_fits(text));
+    let mut scanner = Scanner::of(text);
+    let date = scanner.civil(7).filter(|date| scanner.is_done() && date.exists());
     let Some(date) = date else {
         return Err(Error::invalid(format!(
             "Unable to coerce '{text}' to a formatted date (long)"
@@ -184,16 +211,16 @@ pub(super) fn time_of_day(text: &str) -> Result<i64> {
             || Error::invalid(format!("Unable to make long (for time) from: '{text}'")),
         );
     }
-    let mut scanner = Scanner { rest: text };
+    let mut scanner = Scanner::of(text);
     let nanos = (|| {
         let hours = scanner.number(1, 2).filter(|hours| *hours < 24)?;
         scanner.mark(&[':'])?;
         let minutes = scanner.number(1, 2).filter(|minutes| *minutes < 60)?;
         scanner.mark(&[':'])?;
         let seconds = scanner.number(1, 2).filter(|seconds| *seconds < 60)?;
-        let nanos = if scanner.mark(&['.']).is_some() { scanner.nanos()? } else { 0 };
+        let nanos = if scanner.mark(&['.']).is_some() { scanner.nanos(1)? } else { 0 };
         let total = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos;
-        scanner.rest.is_empty().then_some(total)
+        scanner.is_done().then_some(total)
     })();
     nanos.ok_or_else(|| {
         let text = format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)");
@@ -217,27 +244,30 @@ pub(super) fn timestamp(text: &str) -> Result<Vec<u8>> {
         .ok_or_else(|| Error::invalid(format!("Unable to parse a date/time from '{text}'")))
 }
 
-/// Reads `2026-11-21[ T]12:34[:56[.789]][zone]` as ms since 1970; `None` if the text has another
-/// form.
+/// Reads `2026-11-21[ T]12:34[:56[.789]][zone]`, or the date alone, as ms since 1970; `None` if the text has another form.
+///
+/// Before a time, numbers have any number of digits and years begin with 1. A date alone has the form of ISO 8601,
+/// whose years may be before 1 and then have no zone but an offset without a space.
 fn timestamp_millis(text: &str) -> Option<i64> {
-    let mut scanner = Scanner { rest: text };
-    let days = days_of_civil(scanner.civil_or_last_day(9)?);
-    let mut millis = 0;
-    let timed =
-        scanner.rest.trim_start_matches(' ').starts_with(|c: char| c.is_ascii_digit() || c == 'T');
-    if timed {
-        scanner.mark(&[' ', 'T'])?;
-        let hours = scanner.number(2, 2).filter(|hours| *hours < 24)?;
-        scanner.mark(&[':'])?;
-        let minutes = scanner.number(2, 2).filter(|minutes| *minutes < 60)?;
-        millis = (hours * 60 + minutes) * 60_000;
-        if scanner.mark(&[':']).is_some() {
-            millis += scanner.number(2, 2).filter(|seconds| *seconds < 60)? * 1000;
-            if scanner.mark(&['.']).is_some() {
-                millis += scanner.nanos()? / 1_000_000;
-            }
+    let mut scanner = Scanner::of(text);
+    let timed = scanner.civil_of_numbers().filter(|_| {
+        let rest = scanner.rest.strip_prefix([' ', 'T']);
+        rest.is_some_and(|rest| Scanner::of(rest).begins_with_digit())
+    });
+    let (date, time, behind) = match timed {
+        Some(date) => {
+            scanner.mark(&[' ', 'T'])?;
+            (date, scanner.time_of_timestamp()?, Behind::Time)
         }
-    }
-    let zone = scanner.zone()?;
-    days.checked_mul(MILLIS_OF_DAY)?.checked_add(millis)?.checked_sub(zone)
+        None => {
+            scanner = Scanner::of(text);
+            let date = scanner.civil(10)?;
+            (scanner.rest.is_empty() || !scanner.rest.starts_with(' ') || date.year > 0)
+                .then_some(())?;
+            (date, 0, Behind::Date)
+        }
+    };
+    let days = days_of_civil(date.or_last_day()?);
+    let local = days.checked_mul(MILLIS_OF_DAY)?.checked_add(time)?;
+    local.checked_sub(ahead_ms(scanner.rest, behind, local)?)
 }

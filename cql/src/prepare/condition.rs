@@ -16,7 +16,7 @@ use crate::plan::{
     ColumnCondition, ConditionTest, ConditionValues, NotApplied, PartPlan, WriteCondition,
 };
 use crate::restrict::{contained, undefined};
-use crate::types::has_duration;
+use crate::types::kind_with_durations;
 
 /// What must be so for a statement to write; `None` if nothing has.
 pub(super) fn compile_test(
@@ -167,21 +167,13 @@ fn part_of(
 
 /// Durations have no order.
 fn refuse_slice_of_durations(operator: Operator, ty: &CqlType) -> Result<()> {
-    if !operator.is_slice() || !has_duration(ty) {
+    let Some(what) = kind_with_durations(ty).filter(|_| operator.is_slice()) else {
         return Ok(());
-    }
-    let text = match ty {
-        CqlType::Duration => {
-            let symbol = operator.symbol();
-            return Err(Error::invalid(format!(
-                "Slice conditions ( {symbol} ) are not supported on durations"
-            )));
-        }
-        CqlType::Tuple(_) => "tuples",
-        CqlType::Udt { .. } => "UDTs",
-        _ => "collections",
     };
-    Err(Error::invalid(format!(
-        "Slice conditions are not supported on {text} containing durations"
-    )))
+    Err(Error::invalid(match ty {
+        CqlType::Duration => {
+            format!("Slice conditions ( {} ) are not supported on durations", operator.symbol())
+        }
+        _ => format!("Slice conditions are not supported on {what} containing durations"),
+    }))
 }

@@ -463,9 +463,9 @@ fn deletion_op(
             Ok(CellOp::SetField(index, Term::null(field.ty)))
         }
         Some(Access::Element(key)) => {
-            let element = match &column.ty {
-                CqlType::Map { key, frozen: false, .. } => key,
-                CqlType::Set { element, frozen: false } => element,
+            let (what, element) = match &column.ty {
+                CqlType::Map { key, frozen: false, .. } => ("key", key),
+                CqlType::Set { element, frozen: false } => ("value", element),
                 CqlType::List { frozen: false, .. } => {
                     let index = compiler.term(key, &index_type(column))?;
                     return Ok(CellOp::List(ListOpPlan::Delete(index)));
@@ -481,7 +481,7 @@ fn deletion_op(
                     )));
                 }
             };
-            let to = ExpectedType::new(format!("key({name})"), (**element).clone());
+            let to = ExpectedType::new(format!("{what}({name})"), (**element).clone());
             Ok(CellOp::RemoveKey(compiler.term(key, &to)?))
         }
         Some(Access::Slice(..)) => Err(Error::invalid("Slices cannot be deleted")),

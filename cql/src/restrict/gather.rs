@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term, undefined};
 use crate::lang::ast::{Expr, Operand, Operator, Relation, Target};
 use crate::lang::keyword::quoted;
+use crate::types::kind_with_durations;
 
 impl Restrictions {
     /// Adds a relation.
@@ -246,9 +247,15 @@ fn refuse_operator(column: &Column, relation: &Relation) -> Result<()> {
             column.ty,
             operator.symbol()
         ),
-        operator if operator.is_slice() && column.ty == CqlType::Duration => {
-            "Slice restrictions are not supported on duration columns".to_owned()
-        }
+        operator if operator.is_slice() => match kind_with_durations(&column.ty) {
+            None => return Ok(()),
+            Some(_) if column.ty == CqlType::Duration => {
+                "Slice restrictions are not supported on duration columns".to_owned()
+            }
+            Some(what) => {
+                format!("Slice restrictions are not supported on {what} containing durations")
+            }
+        },
         _ => return Ok(()),
     };
     Err(Error::invalid(text))

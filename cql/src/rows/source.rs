@@ -58,6 +58,20 @@ impl RowView<'_> {
                 self.elements(*column, *place),
                 self.parts.time,
             )),
+            Source::StampOfPart(kind, column, place, part) => match part.eval(self)? {
+                Evaluated::Bytes(_) => stamped(*kind, self.elements(*column, *place).next()),
+                _ => Evaluated::Null,
+            },
+            Source::StampsOfSlice(kind, column, place, slice) => {
+                let [first, last] = slice.paths(self)?;
+                let is_inside = |cell: &Cell<'_>| {
+                    let is_behind = |end: &Vec<u8>| cell.path >= Some(&end[..]);
+                    let is_before = |end: &Vec<u8>| cell.path <= Some(&end[..]);
+                    first.as_ref().is_none_or(is_behind) && last.as_ref().is_none_or(is_before)
+                };
+                let cells = self.elements(*column, *place).filter(is_inside);
+                Evaluated::made_or_null(stamps(*kind, cells, self.parts.time))
+            }
             Source::StampOfField(kind, column, place, index) => {
                 let path = index.to_be_bytes();
                 let mut cells = self.elements(*column, *place);

@@ -26,6 +26,20 @@ fn database() -> Database {
     db
 }
 
+/// Before: the field had another name, and the initial value none that is known.
+#[test]
+fn a_type_keeps_the_names_that_an_initial_value_is_written_in() {
+    let mut db = database();
+    db.ok("CREATE FUNCTION s (u u, v int) CALLED ON NULL INPUT RETURNS u LANGUAGE lua AS ''");
+    db.ok("CREATE AGGREGATE first (int) SFUNC s STYPE u");
+    db.ok("ALTER TYPE u RENAME x TO z");
+    db.ok("CREATE AGGREGATE second (int) SFUNC s STYPE u INITCOND {z: 1}");
+    assert_eq!(
+        db.err("ALTER TYPE u RENAME z TO x"),
+        "Cannot alter user type u as it is still used in INITCOND by aggregates ks.second"
+    );
+}
+
 #[test]
 fn what_cannot_be_made_or_dropped_is_refused_in_the_words_of_cassandra() {
     let mut db = database();

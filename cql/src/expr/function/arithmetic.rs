@@ -308,9 +308,10 @@ fn shifted(op: BinaryOp, millis: i64, by: &Duration) -> Option<i64> {
         (date.year, date.month) == (year, month)
     })?;
     let days = days + sign * i64::from(by.days);
-    days.checked_mul(MILLIS_OF_DAY)?
-        .checked_add(millis.rem_euclid(MILLIS_OF_DAY))?
-        .checked_add(sign * (by.nanos / NANOS_OF_MILLI))
+    // Midnight of the day of the least timestamp is none.
+    let midnight = i128::from(days) * i128::from(MILLIS_OF_DAY);
+    let later = millis.rem_euclid(MILLIS_OF_DAY).checked_add(sign * (by.nanos / NANOS_OF_MILLI))?;
+    i64::try_from(midnight + i128::from(later)).ok()
 }
 
 #[cfg(test)]

@@ -50,6 +50,12 @@ fn markers_have_cassandras_names_and_types() {
         (
             "BEGIN BATCH USING TIMESTAMP ? INSERT INTO t (k, c) VALUES (?, ?); DELETE FROM kk WHERE a = ? AND b = ?; APPLY BATCH",
             "[timestamp] bigint, k int, c int, a int, b text",
+            vec![],
+        ),
+        // As Cassandra has it, the last marker of each column.
+        (
+            "BEGIN BATCH INSERT INTO t (k, c) VALUES (?, 1); INSERT INTO t (k, c) VALUES (?, 2); INSERT INTO t (k, c) VALUES (3, ?); APPLY BATCH",
+            "k int, k int, c int",
             vec![1],
         ),
     ] {
