@@ -232,6 +232,7 @@ fn main() {
         compaction_throughput_bytes: 0,
         idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
         base: Arc::new(Schema::empty()),
+        sum: |_, _, _| Ok(None),
         wall_us: 0,
     };
     let node = start(config, move |core: Core<Alone>| {

@@ -90,6 +90,8 @@ pub enum Kind {
     Element(Box<(Term, Term)>),
     /// A value that must be there, and what it is wanted for: `element selection on m`.
     Required(Box<(Term, String)>),
+    /// The same of one that may be unset.
+    NotNull(Box<(Term, String)>),
     /// The entries of a map or set between two keys.
     Slice(Box<KeySlice>),
 }
@@ -165,7 +167,7 @@ impl Term {
             Kind::JsonObject(entries) => entries.iter().any(|(_, value)| value.any(found)),
             Kind::Field(inner, _) => inner.any(found),
             Kind::Element(both) => both.0.any(found) || both.1.any(found),
-            Kind::Required(both) => both.0.any(found),
+            Kind::Required(both) | Kind::NotNull(both) => both.0.any(found),
             Kind::Slice(slice) => {
                 slice.value.any(found) || slice.ends().flatten().any(|end| end.any(found))
             }
@@ -181,7 +183,7 @@ impl Term {
             Kind::JsonObject(entries) => entries.iter_mut().map(|(_, value)| value).collect(),
             Kind::Field(inner, _) => vec![inner],
             Kind::Element(both) => vec![&mut both.0, &mut both.1],
-            Kind::Required(both) => vec![&mut both.0],
+            Kind::Required(both) | Kind::NotNull(both) => vec![&mut both.0],
             Kind::Slice(slice) => {
                 let KeySlice { value, first, last, .. } = &mut **slice;
                 std::iter::once(value).chain(first.as_mut()).chain(last.as_mut()).collect()
@@ -235,10 +237,10 @@ impl Term {
                 };
                 collection::element(&both.0.ty, value, key).map(Evaluated::made_or_null)
             }
-            Kind::Required(both) => {
+            Kind::Required(both) | Kind::NotNull(both) => {
                 let missing = match both.0.eval(env)? {
                     Evaluated::Null => "null",
-                    Evaluated::Unset => "unset",
+                    Evaluated::Unset if matches!(self.kind, Kind::Required(_)) => "unset",
                     value => return Ok(value),
                 };
                 Err(Error::invalid(format!("Invalid {missing} value for {}", both.1)))
@@ -251,6 +253,12 @@ impl Term {
     fn required(self, what: String) -> Term {
         let ty = self.ty.clone();
         Term { kind: Kind::Required(Box::new((self, what))), ty }
+    }
+
+    /// The same value, an error if it is null: it is for `what`.
+    fn not_null(self, what: String) -> Term {
+        let ty = self.ty.clone();
+        Term { kind: Kind::NotNull(Box::new((self, what))), ty }
     }
 
     /// Appends the value in an environment as `[bytes]`.

@@ -39,7 +39,7 @@ use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
 use crate::read::{LookupPolicy, Scratch};
-use crate::read_before_write::HeldBytes;
+use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
 use crate::space::SpaceLedger;
@@ -87,6 +87,8 @@ pub struct Engine {
     pub(crate) read_lists: HeldBytes,
     /// What keeps materialized views.
     pub(crate) views: OnceCell<Rc<dyn Views>>,
+    /// How values are added up.
+    pub(crate) sum: OnceCell<Sum>,
     pub(crate) space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
@@ -161,6 +163,7 @@ impl Engine {
             queues,
             read_lists,
             views: OnceCell::new(),
+            sum: OnceCell::new(),
             space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),

@@ -68,7 +68,7 @@ pub use jobs::{Job, JobKind};
 pub use large_data::{Large, LargeData, LargeThresholds, LargeWritten};
 pub use pace::{Pace, Wait};
 pub use read::{LookupPolicy, ReadSources, read_record};
-pub use read_before_write::Turn;
+pub use read_before_write::{Sum, Turn};
 pub use reshard::{Reshard, Swept, sweep};
 pub use row_limits::RowLimits;
 pub use space::SpaceLedger;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! 1. Every mutation of a record sees the rows as they were before the record, and each of its changes what those
-//!    before it have made of the list, as in Cassandra. What is added to counters is added up over the whole record.
+//!    before it have made of the list or the value, as in Cassandra. What is added to counters is added up over the
+//!    whole record.
 //! 2. If one of them cannot be done nothing of the record is written, and the first that cannot is told.
 //!
 //! 3. The log holds what was written, sums and no condition: a replay judges nothing and adds nothing.
@@ -22,6 +23,7 @@ mod elements;
 mod held;
 mod lists;
 mod rows;
+mod sums;
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -34,6 +36,8 @@ use model::mutation::{MutationBuilder, RangeTombstone};
 use model::read::{Partitions, ReadCommand, ReadEnd};
 use model::row::shifted;
 use model::{Deletion, MutationRef, RowSink};
+pub use sums::Sum;
+use sums::Sums;
 
 use crate::deferred_writes::Origin;
 use crate::engine::Engine;
@@ -224,7 +228,9 @@ impl Engine {
             let before = out.len();
             put_plain(&mutation, delay_us, &mut out);
             if mutation.changes_lists() {
-                let mut lists = Lists::of(&mutation, delay_us, self.read_lists.holder())?;
+                let table = self.table(mutation.table)?.definition();
+                let sums = Sums { table: &table, sum: self.sum.get().copied() };
+                let mut lists = Lists::of(&mutation, delay_us, (sums, self.read_lists.holder()))?;
                 for command in lists.commands() {
                     self.read_in_turn(&command, &mut lists, (turn, pause)).await?;
                 }

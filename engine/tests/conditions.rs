@@ -207,6 +207,34 @@ fn a_truncation_that_may_have_been_done_lets_nothing_be_read() {
     });
 }
 
+#[test]
+fn values_grow_by_each_change_of_a_statement_and_only_where_there_are_any() {
+    on_shard(config(6), schema(), async |engine, _, _| {
+        let row = |out: &mut Vec<u8>| put(out, 20, &[(V, b"a")]);
+        write(&engine, &plain(|m| m.row(b"1", row))).await.unwrap();
+        let grow = |m: &mut MutationBuilder<'_>, column, value: &[u8]| {
+            let op = ListOp::Grow { value, expiry: None };
+            let clustering = Some(&b"1"[..]);
+            m.list_change(&ListChange { clustering, column, timestamp: 10, now_s: 5, op });
+        };
+        let changes = plain(|m| {
+            grow(m, V, b"b");
+            grow(m, W, b"x");
+            grow(m, V, b"c");
+        });
+        let there = conditional(Wanted::TESTED, &exists(&[(Some(b"1"), true)]), &changes);
+        let error = write(&engine, &there).await.unwrap_err();
+        assert_eq!(error, Error::invalid("Nothing adds up values here"));
+        engine.set_sum(|_, a, b| Ok(Some([a, b].concat())));
+        write(&engine, &there).await.unwrap();
+        assert_eq!(read(&engine).await, ["1 abc"], "w was null, and what is read is older");
+        let twice = [plain(|m| grow(m, V, b"d")), plain(|m| grow(m, V, b"e"))].concat();
+        let there = conditional(Wanted::TESTED, &exists(&[(Some(b"1"), true)]), &twice);
+        write(&engine, &there).await.unwrap();
+        assert_eq!(read(&engine).await, ["1 abce"], "both statements have read abc");
+    });
+}
+
 /// Before: a record that waited for space went in behind the truncation that made it, with what was read before.
 #[test]
 fn a_judged_write_that_waits_for_space_is_not_written_behind_a_truncation() {

@@ -49,6 +49,8 @@ use answer::ExecuteError;
 use call::{Call, Flow};
 use consistency::check_serial;
 use cql::bind::StatementTime;
+/// What conditional writes add to values, which shards are given: they do not know CQL.
+pub(crate) use cql::expr::function::sum;
 use cql::frame::ErrorCode;
 use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};

@@ -33,7 +33,7 @@ use shard::manual::ManualNode;
 use shard::node::NodeConfig;
 
 use crate::answers::Answers;
-use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::execute::{Executor, NodeState, Peering, Settings, sum};
 use crate::guardrails::Guardrails;
 use crate::seal::Seal;
 use crate::service::{Outcome, Service};
@@ -105,6 +105,7 @@ impl ManualServer {
                 compaction_throughput_bytes: 0,
                 idle_spin: Duration::ZERO,
                 base: Arc::new(system::base_schema()),
+                sum,
                 wall_us: Clock::new().wall_us(),
             },
         )?;

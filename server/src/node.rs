@@ -26,7 +26,7 @@ use crate::banner::{self, Banner};
 use crate::checks;
 use crate::config::{Config, SyncMode};
 use crate::execute::snapshots::keep_expiring;
-use crate::execute::{Executor, NodeState, Peering, Settings};
+use crate::execute::{Executor, NodeState, Peering, Settings, sum};
 use crate::guardrails::{Guardrails, is_setting};
 use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE, ROW_MEMORY_SHARE};
 use crate::listen::{Listeners, ShardListeners, steering_works};
@@ -96,6 +96,7 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
             compaction_throughput_bytes: config.compaction_throughput_bytes,
             idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
             base: Arc::new(system::base_schema()),
+            sum,
             wall_us: Clock::new().wall_us(),
         })
         .map_err(|error| format!("{}: {error}", config.data_dir.display()))

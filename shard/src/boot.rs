@@ -143,8 +143,10 @@ pub async fn open_engine(
     shard: ShardId,
     seed: u64,
 ) -> Result<Engine> {
-    let config = engine_config(config, &booted.layout, shard, seed);
-    let mut engine = Engine::open(disk, config, &booted.schema).await?;
+    let mut engine =
+        Engine::open(disk, engine_config(config, &booted.layout, shard, seed), &booted.schema)
+            .await?;
+    engine.set_sum(config.sum);
     engine.share_space(&booted.space);
     engine.share_files(&booted.owners);
     engine.share_schema(booted.layout.shards as usize);

@@ -62,6 +62,8 @@ pub struct NodeConfig {
     pub idle_spin: Duration,
     /// The tables that are built in.
     pub base: Arc<Schema>,
+    /// How conditional writes add to values.
+    pub sum: engine::Sum,
     /// The wall clock at the start, microseconds since 1970.
     pub wall_us: i64,
 }

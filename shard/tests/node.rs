@@ -125,6 +125,7 @@ fn config(data_dir: PathBuf, shards: usize) -> NodeConfig {
         compaction_throughput_bytes: 0,
         idle_spin: Duration::from_micros(20),
         base: Arc::new(Schema::empty()),
+        sum: |_, _, _| Ok(None),
         wall_us: 1_700_000_000_000_000,
     }
 }

@@ -511,7 +511,7 @@ impl<'a> Compiler<'a> {
         let mut terms = [None, None];
         for (term, end) in terms.iter_mut().zip(ends) {
             let Some(end) = end else { continue };
-            let end = self.term(end, &to)?.required(format!("slice selection on {inner}"));
+            let end = self.term(end, &to)?.not_null(format!("slice selection on {inner}"));
             *term = Some(self.once(end));
         }
         let [first, last] = terms;

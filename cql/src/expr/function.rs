@@ -25,6 +25,8 @@ mod vector;
 
 pub use aggregate::Accumulator;
 use aggregate::merges;
+pub(crate) use arithmetic::has_sum;
+pub use arithmetic::sum;
 pub(super) use cast::is_castable;
 pub(super) use json::json_object;
 pub(crate) use json::json_prefix;

@@ -14,9 +14,9 @@ use crate::error::Result;
 pub struct KeySlice {
     /// The map or set.
     pub value: Term,
-    /// The least key inside; without one the slice begins with the first.
+    /// The least key inside; without one, or if it is unset, the slice begins with the first.
     pub first: Option<Term>,
-    /// The greatest key inside; without one the slice ends with the last.
+    /// The greatest key inside; without one, or if it is unset, the slice ends with the last.
     pub last: Option<Term>,
 }
 

@@ -80,7 +80,7 @@ impl Guardrails {
                 Some("Removal of list items by index requiring read before write")
             }
             ListOpPlan::Discard(_) => Some("Removal of list items requiring read before write"),
-            ListOpPlan::Add(..) | ListOpPlan::Clear => None,
+            ListOpPlan::Add(..) | ListOpPlan::Clear | ListOpPlan::Grow(_) => None,
         };
         let ops = plan.static_lists.iter().chain(&plan.row_lists).map(|write| &write.op);
         for feature in ops.filter_map(feature) {

@@ -58,7 +58,7 @@ pub(super) fn ahead_ms(rest: &str, behind: Behind, local: i64) -> Option<i64> {
 enum Offset {
     /// `Z`, `+01`, `+0100`, `+01:00`.
     Short,
-    /// `+01:00`, `+01:00:00`.
+    /// With colons: `+01:00`, `+01:00:00`.
     Colons,
     /// Each of them.
     Any,
@@ -85,6 +85,10 @@ fn offset_ms(text: &str, form: Offset) -> Option<i64> {
 
 /// The same of a place that has this name, or whose clocks are called so.
 fn place_ms(name: &str, local: i64) -> Option<i64> {
+    // Java knows neither: the first is a zone of a sign that says the other side, the second none at all.
+    if name.strip_prefix("Etc/GMT").is_some_and(|rest| !rest.is_empty()) || name == "Factory" {
+        return None;
+    }
     let of_clocks = CLOCKS.iter().find(|(_, names)| names.split(' ').any(|known| known == name));
     let place = of_clocks.map_or(name, |(place, _)| place);
     let zone = TimeZone::get(place).ok().filter(|zone| zone.iana_name() == Some(place))?;

@@ -1,4 +1,5 @@
-//! Changes of lists by index and by value: the plan knows them, and the owner of the partition reads the list.
+//! Changes of lists by index and by value, and of numbers and texts that grow: the plan knows them, and the owner of
+//! the partition reads what is there.
 //!
 //! 1. `l[i] = v`, `DELETE l[i]`, `l = l - [v, …]` are evaluated here into an index or into values.
 //! 2. Which element that is, and whether it is there, is seen where the partition is (`engine/src/read_before_write.rs`).
@@ -14,7 +15,7 @@ use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 
-/// One change of a list, before it is bound.
+/// One change of a list, or of a value that grows, before it is bound.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListOpPlan {
     /// `l[i] = v`; null deletes.
@@ -27,6 +28,8 @@ pub enum ListOpPlan {
     Add(Term, ListEnd),
     /// `DELETE l`, beside changes that see it empty.
     Clear,
+    /// `v = v + n` of a number or text, under a condition.
+    Grow(Term),
 }
 
 /// A change of the list of one column.
@@ -76,6 +79,16 @@ pub(super) fn put_list_changes(
                 at => put(ListOp::Delete { index: index_of(&at)? }, 0)?,
             },
             ListOpPlan::Clear => put(ListOp::Clear, 0)?,
+            ListOpPlan::Grow(term) => match term.eval(bindings)? {
+                Evaluated::Unset => {}
+                Evaluated::Null => {
+                    return Err(Error::invalid("Invalid null value: nothing can be added to null"));
+                }
+                Evaluated::Bytes(value) => {
+                    let expiry = stamp.expiry;
+                    put(ListOp::Grow { value: &value, expiry }, value.len())?;
+                }
+            },
             ListOpPlan::Add(values, end) => {
                 let values = values.eval(bindings)?;
                 let Some(values) = values.bytes() else { continue };

@@ -24,6 +24,7 @@ use super::cells::{Cells, without_counters, without_lists};
 use super::condition::{compile_test, refuse_stretch, with_answer};
 use super::counters;
 use crate::error::{Error, Result};
+use crate::expr::function::has_sum;
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::json::{JsonInsert, read_row};
 use crate::lang::ast::{
@@ -234,7 +235,7 @@ fn compile_update(
             let text = format!("PRIMARY KEY part {name} found in SET part");
             return Err(Error::invalid(text));
         }
-        cells.assign(column, cell_op(column, assignment, compiler)?)?;
+        cells.assign(column, cell_op(column, assignment, test, compiler)?)?;
     }
     let mut filter = Where::analyse(&update.relations, StatementKind::Update, compiler)?;
     let change = change_of_cells((&cells, test), &mut filter, "UPDATE", table)?;
@@ -310,6 +311,7 @@ fn compile_delete(
 fn cell_op(
     column: &Column,
     assignment: &Assignment,
+    test: Option<&ConditionTest>,
     compiler: &mut Compiler<'_>,
 ) -> Result<CellOp> {
     let to = ExpectedType::new(column.name.clone(), column.ty.clone());
@@ -334,7 +336,11 @@ fn cell_op(
             check_map_operand(column, value, "addition has to be a map")?;
             Ok(CellOp::Add(compiler.term(value, &to)?))
         }
-        Assign::Add(value) => Err(cannot_change(column, "+", value)),
+        // Cassandra adds to what its conditions have read.
+        Assign::Add(value) if test.is_some() && has_sum(&column.ty) => {
+            Ok(CellOp::List(ListOpPlan::Grow(compiler.term(value, &to)?)))
+        }
+        Assign::Add(value) => Err(cannot_add(column, value, test)),
         Assign::Subtract(value) if grows && matches!(column.ty, CqlType::List { .. }) => {
             Ok(CellOp::List(ListOpPlan::Discard(compiler.term(value, &to)?)))
         }
@@ -344,7 +350,10 @@ fn cell_op(
             let to = ExpectedType::new(column.name.clone(), removed);
             Ok(CellOp::Remove(compiler.term(value, &to)?))
         }
-        Assign::Subtract(value) => Err(cannot_change(column, "-", value)),
+        Assign::Subtract(value) => {
+            let what = if column.ty.is_collection() { FROZEN } else { NO_COUNTER };
+            Err(cannot_change(column, "-", value, what))
+        }
         Assign::Prepend(value) => match &column.ty {
             CqlType::List { frozen: false, .. } => Ok(CellOp::Prepend(compiler.term(value, &to)?)),
             ty => {
@@ -488,11 +497,22 @@ fn deletion_op(
     }
 }
 
+const FROZEN: &str = "frozen collection column";
+const NO_COUNTER: &str = "non counter column";
+
 #[cold]
-fn cannot_change(column: &Column, op: &str, value: &Expr) -> Error {
-    let what = if column.ty.is_collection() { "frozen collection" } else { "non counter" };
+fn cannot_add(column: &Column, value: &Expr, test: Option<&ConditionTest>) -> Error {
+    let what = match &column.ty {
+        CqlType::Tuple(_) | CqlType::Udt { .. } => "tuple column",
+        ty if ty.is_collection() => FROZEN,
+        _ if test.is_some() => "non-numeric and non-text type",
+        _ => NO_COUNTER,
+    };
+    cannot_change(column, "+", value, what)
+}
+
+#[cold]
+fn cannot_change(column: &Column, op: &str, value: &Expr, what: &str) -> Error {
     let name = &column.name;
-    Error::invalid(format!(
-        "Invalid operation ({name} = {name} {op} {value}) for {what} column {name}"
-    ))
+    Error::invalid(format!("Invalid operation ({name} = {name} {op} {value}) for {what} {name}"))
 }

@@ -94,6 +94,7 @@ impl<'c> Elements<'c> {
                 self.write(at.expect("it has a place from the beginning"), live(value, expiry));
             }
             ListOp::Clear => self.clear(dead),
+            ListOp::Grow { .. } => unreachable!("what grows is no list"),
         }
         Ok(())
     }

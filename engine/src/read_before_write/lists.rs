@@ -1,4 +1,5 @@
-//! The list changes of one mutation: the rows that they need, and the cells that they become.
+//! The list changes of one mutation, those of values that grow among them: the rows that they need, and the cells that
+//! they become.
 //!
 //! ```text
 //! changes, by row ─► commands: the rows ─► each row as it comes: paths of the elements ─► cells ─► one mutation
@@ -19,6 +20,7 @@ use model::{ColumnId, Flow, MutationRef, RowRef, RowSink};
 use super::elements::Elements;
 use super::held::Held;
 use super::rows::{Place, reads_of};
+use super::sums::Sums;
 use crate::error::{Error, Result};
 use crate::limits::{
     CHANGED_LIST_ELEMENTS_MAX, CHANGED_LISTS_BYTES_MAX, LIST_CHANGES_MAX, NEW_CELL_OVERHEAD_BYTES,
@@ -30,13 +32,14 @@ pub(super) struct Lists<'m> {
     /// In the order of their rows, each row once for each of its lists.
     lists: Vec<List<'m>>,
     cells: BTreeMap<Place<'m>, BTreeMap<CellAt, NewCell>>,
+    sums: Sums<'m>,
     /// What the cells take in memory.
     held: Held<'m>,
     /// The first change that cannot be done, and why.
     refused: Option<(usize, Error)>,
 }
 
-/// One list, and what becomes of it.
+/// One list, or value that grows, and what becomes of it.
 struct List<'m> {
     place: Place<'m>,
     column: ColumnId,
@@ -54,13 +57,20 @@ struct NewCell {
     value: Vec<u8>,
 }
 
+impl List<'_> {
+    /// Whether it is no list, but a number or text that grows.
+    fn grows(&self) -> bool {
+        matches!(self.changes.first(), Some((_, change)) if matches!(change.op, ListOp::Grow { .. }))
+    }
+}
+
 impl<'m> Lists<'m> {
     /// The changes of `mutation`, of which there is at least one; `Invalid` if there are too many.
     /// They are made so many microseconds later than they say.
     pub(super) fn of(
         mutation: &MutationRef<'m>,
         delay_us: i64,
-        held: Held<'m>,
+        (sums, held): (Sums<'m>, Held<'m>),
     ) -> Result<Lists<'m>> {
         if mutation.list_changes().nth(LIST_CHANGES_MAX).is_some() {
             return Err(Error::invalid(format!(
@@ -77,7 +87,7 @@ impl<'m> Lists<'m> {
         let lists = lists.into_iter();
         let lists = lists.map(|((place, column), changes)| List { place, column, changes });
         let (lists, cells) = (lists.collect(), BTreeMap::new());
-        Ok(Lists { mutation: *mutation, lists, cells, held, refused: None })
+        Ok(Lists { mutation: *mutation, lists, cells, sums, held, refused: None })
     }
 
     /// Reads of the rows: of the static one, and of the others.
@@ -118,8 +128,8 @@ impl<'m> Lists<'m> {
         let first = self.lists.partition_point(|list| list.place < place);
         let end = self.lists.partition_point(|list| list.place <= place);
         for index in first..end {
-            let column = self.lists[index].column;
-            let of_list = |cell: &Cell<'_>| cell.column == column && cell.path.is_some();
+            let (column, grows) = (self.lists[index].column, self.lists[index].grows());
+            let of_list = |cell: &Cell<'_>| cell.column == column && cell.path.is_none() == grows;
             let elements = row.cells().filter(of_list).take(CHANGED_LIST_ELEMENTS_MAX + 1);
             let elements: Vec<Cell<'_>> = elements.collect();
             if elements.len() > CHANGED_LIST_ELEMENTS_MAX {
@@ -138,6 +148,9 @@ impl<'m> Lists<'m> {
         let changes = mem::take(&mut self.lists[index].changes);
         if changes.is_empty() {
             return;
+        }
+        if let Some((_, ListChange { op: ListOp::Grow { .. }, .. })) = changes.first() {
+            return cells.iter().for_each(|cell| self.grow(place, cell, &changes));
         }
         let mut elements = Elements::of(cells, &changes);
         for (number, change) in &changes {
@@ -164,12 +177,30 @@ impl<'m> Lists<'m> {
         }
     }
 
+    /// Adds to a number or text what the changes say.
+    fn grow(&mut self, place: Place<'m>, cell: &Cell<'_>, changes: &[(usize, ListChange<'m>)]) {
+        let mut grown = (cell.timestamp, cell.life, cell.value.to_vec());
+        for (number, change) in changes {
+            if let Err(refusal) = self.count(grown.2.len()) {
+                return self.refuse(*number, refusal);
+            }
+            grown = match self.sums.grown(grown, change) {
+                Ok(Some(grown)) => grown,
+                Ok(None) => return,
+                Err(refusal) => return self.refuse(*number, refusal),
+            };
+        }
+        let (timestamp, life, value) = grown;
+        let cell = (cell.column, None);
+        self.cells.entry(place).or_default().insert(cell, NewCell { timestamp, life, value });
+    }
+
     /// Counts one more cell that will be written.
     fn count(&mut self, bytes: usize) -> Result<()> {
         let more = bytes + NEW_CELL_OVERHEAD_BYTES;
         if self.held.bytes() + more > CHANGED_LISTS_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "A statement changes more than {CHANGED_LISTS_BYTES_MAX} bytes of elements of lists in one partition, {NEW_CELL_OVERHEAD_BYTES} for each element included: use several statements"
+                "A statement changes more than {CHANGED_LISTS_BYTES_MAX} bytes of elements of lists and of sums in one partition, {NEW_CELL_OVERHEAD_BYTES} for each element included: use several statements"
             )));
         }
         self.held.add(more)
@@ -211,7 +242,9 @@ fn put_row(cells: &BTreeMap<CellAt, NewCell>, out: &mut Vec<u8>) {
     let mut row = RowBuilder::begin(out, &RowHead::bare(newest));
     for ((column, path), NewCell { timestamp, life, value }) in cells {
         let cell = Cell::live(*column, *timestamp, value);
-        let (path, whole) = (path.as_deref(), path.is_none());
+        // Of a list that is deleted as a whole; a sum lives.
+        let whole = path.is_none() && matches!(life, Life::Dead { .. });
+        let path = path.as_deref();
         row.cell(&Cell { life: *life, path, whole, ..cell });
     }
 }

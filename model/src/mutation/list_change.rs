@@ -1,13 +1,14 @@
-//! Changes of lists by index or by value: what they write depends on the elements that are there.
+//! Changes of lists by index or by value, and of numbers and texts that grow: what they write depends on what is there.
 //!
 //! ```text
 //! change := op:u8 [clustering] column:u16 timestamp:i64 now_s:u32 [ttl_s:u32 at_s:u32] [index:i32] [path] [value]
 //! op     1 set   2 delete by index   3 discard by value   4 keep: only that there is such an index
 //!        5 add at a path   6 clear: a change after it sees an empty list
+//!        7 grow: the value is added to a number, or appended to a text, that is no list
 //!        16 of the static row (no clustering)   32 expires   64 has a value; else a set writes a tombstone
 //! ```
 //!
-//! A change stands behind the rows of a mutation until the owner of the partition has read the list and put cells in
+//! A change stands behind the rows of a mutation until the owner of the partition has read the column and put cells in
 //! its place (`engine/src/read_before_write.rs`). Invariant: no log, memtable or file holds one.
 
 use super::{HAS_LIST_CHANGES, MutationBuilder};
@@ -22,17 +23,18 @@ const DISCARD: u8 = 3;
 const KEEP: u8 = 4;
 const ADD: u8 = 5;
 const CLEAR: u8 = 6;
+const GROW: u8 = 7;
 const KIND: u8 = 15;
 const OF_STATIC: u8 = 16;
 const EXPIRES: u8 = 32;
 const HAS_VALUE: u8 = 64;
 
-/// A change of one list by index or by value.
+/// A change of one list by index or by value, or of one number or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListChange<'a> {
-    /// The row of the list; `None` is the static row.
+    /// The row of what is changed; `None` is the static row.
     pub clustering: Option<&'a [u8]>,
-    /// Id of the list's column.
+    /// Id of its column.
     pub column: ColumnId,
     /// When it is written, in microseconds.
     pub timestamp: i64,
@@ -80,6 +82,13 @@ pub enum ListOp<'a> {
     },
     /// `DELETE l`, only in a statement that also changes the list by index or value: those changes see it empty.
     Clear,
+    /// `c = c + v` of a number or text, under a condition.
+    Grow {
+        /// What is added, in CQL wire form.
+        value: &'a [u8],
+        /// Until when the sum lives.
+        expiry: Option<Expiry>,
+    },
 }
 
 impl MutationBuilder<'_> {
@@ -93,6 +102,7 @@ impl MutationBuilder<'_> {
             ListOp::Discard { value } => (DISCARD, None, Some(value), None),
             ListOp::Add { value, expiry, .. } => (ADD, None, Some(value), expiry),
             ListOp::Clear => (CLEAR, None, None, None),
+            ListOp::Grow { value, expiry } => (GROW, None, Some(value), expiry),
         };
         for (flag, is_set) in [
             (OF_STATIC, change.clustering.is_none()),
@@ -146,6 +156,7 @@ pub(super) fn get_change<'a>(cursor: &mut Cursor<'a>) -> Result<ListChange<'a>> 
         DISCARD => ListOp::Discard { value: cursor.bytes()? },
         ADD => ListOp::Add { path: cursor.bytes()?, value: cursor.bytes()?, expiry },
         CLEAR => ListOp::Clear,
+        GROW => ListOp::Grow { value: cursor.bytes()?, expiry },
         _ => return Err(Error::Malformed("list change")),
     };
     Ok(ListChange { clustering, column, timestamp, now_s, op })
@@ -178,6 +189,7 @@ mod tests {
             change(Some(b"d"), ListOp::Keep { index: 2 }),
             change(None, ListOp::Add { path: b"p", value: b"", expiry }),
             change(Some(b"e"), ListOp::Clear),
+            change(None, ListOp::Grow { value: b"v", expiry }),
         ];
         let mut record = Vec::new();
         let mut m = MutationBuilder::begin(&mut record, TableId(Uuid::nil()), Token(1), b"k");

@@ -47,6 +47,7 @@ fn config(shards: usize, sync: SyncMode) -> NodeConfig {
         compaction_throughput_bytes: 0,
         idle_spin: Duration::ZERO,
         base: crate::schema::base(),
+        sum: |_, _, _| Ok(None),
         wall_us: 1,
     }
 }

@@ -44,6 +44,23 @@ pub(super) fn calculate(op: BinaryOp, call: &Call<'_>) -> crate::error::Result<O
     })
 }
 
+/// The sum of two numbers of a type, or the text of both; null if one of them is empty.
+pub fn sum(ty: &CqlType, left: &[u8], right: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    for value in [left, right] {
+        check_number_bytes(ty, value).map_err(|error| error.to_string())?;
+    }
+    outcome(BinaryOp::Add, (ty, left), (ty, right), ty)
+}
+
+/// Whether values of the type have a [`sum`].
+pub(crate) fn has_sum(ty: &CqlType) -> bool {
+    use CqlType::*;
+    matches!(
+        ty,
+        Tinyint | Smallint | Int | Bigint | Varint | Decimal | Float | Double | Text | Ascii
+    )
+}
+
 fn outcome(
     op: BinaryOp,
     left: (&CqlType, &[u8]),
