@@ -554,6 +554,60 @@ fn a_named_partition_whose_index_is_damaged_is_read_on() {
     });
 }
 
+/// Before: what was left of a partition was named row by row, only to be passed over.
+#[test]
+fn a_partition_of_which_enough_is_known_is_passed_at_once() {
+    on_sim(71, async |_, disk, exec| {
+        let table = table(true);
+        let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+        for key in 0..4u8 {
+            for from in (0..2000).step_by(200) {
+                let rows: Vec<(i32, i32)> = (from..from + 200).map(|c| (c, 5)).collect();
+                shard::write(&engine, &record(&table, &[key], &rows, 1)).await.unwrap();
+            }
+        }
+        shard::flush(&engine).await;
+        let mut command = select(&table, Operator::Equal, 5);
+        command.limits.rows_per_partition = 1;
+        assert_eq!(compare(&engine, &command, 4).await, 4);
+        engine.set_lookup_policy(LookupPolicy::Always);
+        let end = engine.read(&command, &mut Rows::default(), yield_now).await.unwrap();
+        let asked = end.blocks + end.cached_blocks;
+        assert!(end.rows == 4 && asked < 2000, "{asked} blocks for 4 of 8,000 rows");
+    });
+}
+
+/// Before: the first row waited for a candidate of each file, whatever tokens the file has.
+#[test]
+fn a_file_of_later_tokens_is_asked_when_it_is_its_turn() {
+    on_sim(73, async |_, disk, exec| {
+        let table = table(true);
+        let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+        let mut keys: Vec<[u8; 1]> = (0..64).map(|key| [key]).collect();
+        keys.sort_by_key(|key| Token::of_key(key));
+        for keys in keys.chunks(4) {
+            for key in keys {
+                let rows: Vec<(i32, i32)> = (0..10).map(|c| (c, 5)).collect();
+                shard::write(&engine, &record(&table, key, &rows, 1)).await.unwrap();
+            }
+            shard::flush(&engine).await;
+        }
+        assert_eq!(progress(&engine).files, 16);
+        let command = select(&table, Operator::Equal, 5);
+        assert_eq!(compare(&engine, &command, 7).await, 640);
+        let mut first = command.clone();
+        first.limits.rows = 1;
+        engine.set_lookup_policy(LookupPolicy::Always);
+        let asked = async || {
+            let end = engine.read(&first, &mut Rows::default(), yield_now).await.unwrap();
+            end.blocks + end.cached_blocks
+        };
+        // A block of terms of each to count them, and what the first file is asked for.
+        let blocks = asked().await;
+        assert!(blocks < 16 + 16, "{blocks} blocks of 16 files for one row");
+    });
+}
+
 /// Before: terms all places of which were given took their time without a pause, and each page has more of them.
 #[test]
 fn terms_whose_places_were_given_are_work() {

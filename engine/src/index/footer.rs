@@ -11,7 +11,7 @@
 //! The checksum is the XXH3-64 of the bytes before it, seeded as a frame's.
 
 use model::bytes::Cursor;
-use model::schema::{Index, IndexId, Table};
+use model::schema::{Analysis, ColumnKind, Index, IndexId, IndexTarget, Table};
 use uuid::Uuid;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
@@ -54,14 +54,27 @@ pub(super) fn seed_of(sstable: SstableId, index: IndexId) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// What an index indexes, as a number: column, its type, which part, which form of texts.
+/// What an index indexes, as a number: column, its type as CQL writes it, which part, which form of texts. Fields that
+/// a user type gains leave it as it is: they change no term.
 pub(super) fn fingerprint(table: &Table, index: &Index) -> u64 {
     let column = index.column(table);
-    let of = format!(
-        "{} {:?} {} {:?} {:?} {:?}",
-        column.name, column.kind, column.position, column.ty, index.target, index.analysis
-    );
-    xxh3_64(of.as_bytes())
+    let kind = match column.kind {
+        ColumnKind::PartitionKey => "partition key",
+        ColumnKind::Clustering => "clustering",
+        ColumnKind::Static => "static",
+        ColumnKind::Regular => "regular",
+    };
+    let target = match index.target {
+        IndexTarget::Value => "value",
+        IndexTarget::Keys => "keys",
+        IndexTarget::Values => "values",
+        IndexTarget::Entries => "entries",
+        IndexTarget::Full => "full",
+    };
+    let Analysis { case_sensitive, normalize, ascii } = index.analysis;
+    let texts = [case_sensitive, normalize, ascii].map(u8::from);
+    let (name, position, ty) = (&column.name, column.position, &column.ty);
+    xxh3_64(format!("{name}\0{kind} {position}\0{ty}\0{target}\0{texts:?}").as_bytes())
 }
 
 impl Footer {
@@ -145,6 +158,13 @@ fn read(cursor: &mut Cursor<'_>) -> model::Result<Footer> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use model::schema::{IndexKind, TableBuilder};
+    use model::types::UserType;
+    use model::{CqlType, TableId};
+
     use super::*;
 
     #[test]
@@ -170,5 +190,38 @@ mod tests {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(Footer::decode(&bytes, 1, 4096).is_err(), "bit {bit}");
         }
+    }
+
+    /// Before: it was what `Debug` writes of the type, and a field that a type gained threw its indexes away.
+    #[test]
+    fn what_an_index_indexes_is_told_by_what_changes_its_terms() {
+        let of = |fields: &[(&str, CqlType)], analysis, target| {
+            let fields = fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
+            let (keyspace, name) = ("ks".to_owned(), "u".to_owned());
+            let definition = Arc::new(UserType { keyspace, name, fields, ended: true });
+            let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+                .partition_key("k", CqlType::Int)
+                .and_then(|t| t.regular("v", CqlType::Udt { definition, frozen: true }))
+                .and_then(TableBuilder::build)
+                .expect("a sound table");
+            let index = Index {
+                id: IndexId(0),
+                name: "i".into(),
+                column: table.column("v").expect("it is there").id,
+                target,
+                kind: IndexKind::Plain,
+                class: None,
+                options: BTreeMap::new(),
+                analysis,
+            };
+            fingerprint(&table, &index)
+        };
+        let one = [("a", CqlType::Int)];
+        let two = [("a", CqlType::Int), ("b", CqlType::Int)];
+        let (exact, value) = (Analysis::NONE, IndexTarget::Value);
+        let folded = Analysis { case_sensitive: false, ..exact };
+        assert_eq!(of(&one, exact, value), of(&two, exact, value));
+        assert_ne!(of(&one, exact, value), of(&one, folded, value));
+        assert_ne!(of(&one, exact, value), of(&one, exact, IndexTarget::Full));
     }
 }

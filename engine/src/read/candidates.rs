@@ -14,9 +14,9 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use model::Token;
 use model::read::{IndexLookup, RowSink, Slice};
 use model::schema::IndexId;
+use model::{Token, TokenRange};
 
 use super::page::Page;
 use crate::error::{Error, Result};
@@ -43,6 +43,8 @@ struct Source {
     kind: Kind,
     /// The next one.
     head: Option<Named>,
+    /// Nothing of the source is before this token.
+    begin: Token,
     /// Nothing of the source is before this place that was not given.
     from: Named,
     /// All of the source that is behind `from` is in hand.
@@ -99,12 +101,15 @@ impl<'r> Candidates<'r> {
             let ready = VecDeque::new();
             Kind::File { view, file, reading, ready, place, behind, is_placed: false }
         });
-        let source = |at_once: usize| {
-            let from = from.clone();
-            move |kind| Source { kind, head: None, from: from.clone(), is_done: false, at_once }
+        let source = |kind| {
+            let (begin, at_once) = match &kind {
+                Kind::Memory { .. } => (TokenRange::ALL.first, rows_at_once),
+                Kind::File { view, .. } => (view.entry.tokens.first, places_at_once),
+            };
+            Source { kind, head: None, begin, from: from.clone(), is_done: false, at_once }
         };
-        let (memory, files) = (memory.map(source(rows_at_once)), files.map(source(places_at_once)));
-        let sources = memory.chain(files).collect();
+        let mut sources: Vec<Source> = memory.chain(files).map(source).collect();
+        sources.sort_by_key(|source| source.begin);
         Candidates { lookup, sources, last, is_lost: false }
     }
 
@@ -118,7 +123,12 @@ impl<'r> Candidates<'r> {
         &mut self,
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<Named>> {
+        let mut least: Option<Token> = None;
         for source in &mut self.sources {
+            // A file of later tokens is not asked before it is its turn.
+            if least.is_some_and(|least| least < source.begin) {
+                break;
+            }
             if let Err(error) = source.fill_head(self.lookup, self.last, page).await {
                 match error {
                     Lost::Index(error) => {
@@ -132,6 +142,8 @@ impl<'r> Candidates<'r> {
             if page.is_done() {
                 return Ok(None);
             }
+            let token = source.head.as_ref().map(|head| head.token);
+            least = least.into_iter().chain(token).min();
         }
         Ok(self.sources.iter().filter_map(|source| source.head.as_ref()).min().cloned())
     }
@@ -156,6 +168,22 @@ impl<'r> Candidates<'r> {
                 source.leave_ready();
             }
         }
+    }
+
+    /// Goes behind a partition: of one that has many blocks in a file, no posting is looked at any more.
+    pub(super) fn pass_partition(&mut self, token: Token, key: &[u8]) {
+        for source in &mut self.sources {
+            if let Kind::File { view, ready, place, .. } = &mut source.kind
+                && let Some(last) = view.sstable.last_place_of(token, key)
+            {
+                let left = ready.partition_point(|other| *other < last);
+                ready.drain(..left);
+                *place = last.max(*place);
+            }
+        }
+        let mut key = key.to_vec();
+        key.push(0);
+        self.seek(&Named { token, key, clustering: None });
     }
 
     /// The rows of the partition of `first`, which is the next candidate: up to a number.

@@ -186,9 +186,8 @@ impl Read<'_> {
             None => Some(self.command.slices.clone()),
             Some(resume) => self.slices_after(resume),
         };
-        let behind = behind_partition(token, key);
         let Some(slices) = slices else {
-            candidates.seek(&behind);
+            candidates.pass_partition(token, key);
             return Ok(());
         };
         page.begin(resume.map_or(0, |resume| resume.rows_of_partition));
@@ -227,17 +226,10 @@ impl Read<'_> {
                 return Ok(());
             }
         }
-        candidates.seek(&behind);
+        candidates.pass_partition(token, key);
         *last = Some(done(token, key));
         Ok(())
     }
-}
-
-/// The first place behind a partition.
-fn behind_partition(token: Token, key: &[u8]) -> Named {
-    let mut key = key.to_vec();
-    key.push(0);
-    Named { token, key, clustering: None }
 }
 
 /// A partition of which nothing more is wanted.

@@ -102,6 +102,12 @@ impl Sstable {
         Ok(rows / self.directory.blocks().max(1) as u64)
     }
 
+    /// The last block of a partition that has several.
+    pub(crate) fn last_place_of(&self, token: Token, key: &[u8]) -> Option<Place> {
+        let wide = self.wide.find(token, key)?;
+        Some(Place { block: wide.last_block, entry: 0 })
+    }
+
     /// A place behind all that the file has of tokens up to this one.
     pub(crate) fn place_behind(&self, token: Token) -> Place {
         let block = self.directory.candidates(token).1;
