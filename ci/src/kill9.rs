@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::draw::Draw;
 use crate::golden;
 use crate::load::{Load, Proved, Work, Working};
 use crate::repository::Repository;
@@ -62,21 +63,6 @@ const PLANTED: [(&str, Work, &str); 3] = [
 const PLANTED_CYCLES: u64 = 10;
 /// The moments of these cycles.
 const PLANTED_SEED: u64 = 1;
-
-/// A cheap generator: splitmix64.
-struct Rng {
-    state: u64,
-}
-
-impl Rng {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-}
 
 /// What the kills met, by what the server printed and left on disk.
 #[derive(Default)]
@@ -127,7 +113,7 @@ struct Victim<'a> {
     data: PathBuf,
     shards: u32,
     log: &'a Log,
-    rng: Rng,
+    rng: Draw,
     evidence: Evidence,
     /// The folder of its program, and the bug that is planted in it.
     programs: (PathBuf, Option<&'static str>),
@@ -274,7 +260,7 @@ impl<'a> Victim<'a> {
             data: folder.join("data"),
             shards: 2,
             log,
-            rng: Rng { state: seed },
+            rng: Draw::new(seed),
             evidence: Evidence::default(),
             programs: (repository.programs(), None),
         }
@@ -353,7 +339,7 @@ mod tests {
     #[test]
     fn a_seed_repeats_its_moments() {
         let draw = |seed| {
-            let mut rng = Rng { state: seed };
+            let mut rng = Draw::new(seed);
             (0..100).map(|_| rng.below(LOAD_SPREAD_MS)).collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));

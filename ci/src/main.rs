@@ -15,6 +15,7 @@ mod client;
 mod conformance;
 mod differential;
 mod documents;
+mod draw;
 mod drivers;
 mod evidence;
 mod full_disk;

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use cql::frame::Version;
 
 use crate::client::Connection;
+use crate::draw;
 use crate::load;
 use crate::repository::Repository;
 use crate::server::{DataFolder, Server, Setup};
@@ -162,7 +163,7 @@ impl Rig<'_> {
         let mut connection = Connection::open(&server.address, Version::V4)?;
         let (before, mut found) = (device_reads(&mut connection)?, 0);
         for number in 0..HITS {
-            let at = BEGIN_MS + (mixed(number) % self.rows) as i64;
+            let at = BEGIN_MS + (draw::at(number) % self.rows) as i64;
             found += instants(&mut connection, &format!("{WIDE} AND at = {at}"))?.len();
         }
         let reads = device_reads(&mut connection)? - before;
@@ -323,18 +324,10 @@ fn batch(first: i64) -> String {
         let timestamp_us = at_ms * 1000;
         text += &format!(
             "INSERT INTO ycsb.days (k, at, v) VALUES (1, {at_ms}, {}) USING TIMESTAMP {timestamp_us}; ",
-            mixed(row as u64) as i32
+            draw::at(row as u64) as i32
         );
     }
     text + "APPLY BATCH"
-}
-
-/// A number that looks drawn: splitmix64.
-fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]

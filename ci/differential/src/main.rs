@@ -11,6 +11,7 @@
 //! Not here: starting servers (`cargo ci differential`), and the product's own merge, filter and paging: none of it is
 //! used.
 
+mod cell;
 mod connection;
 mod draw;
 mod driver;

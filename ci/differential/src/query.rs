@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use crate::cell::Place;
 use crate::schema::Role;
 use crate::statement::{Item, Relation, Select};
-use crate::table::{Place, Read, Table, key_token};
+use crate::table::{Read, Table, key_token};
 use crate::text::parts;
 use crate::value::{FIELDS, Type, Value};
 

@@ -1,133 +1,22 @@
-//! The model of one table: what writes leave behind, by the documented rules alone.
+//! The model of one table: what statements write, by the documented rules alone, and what is there to be read.
 //!
 //! ```text
-//! cell       the higher timestamp wins; of equal ones a tombstone, then one that expires (the later one), then the
-//!            greater bytes
-//! deletion   of a row, of a range, of a partition: hides what is not newer than it
-//! collection a deletion of its own and a cell a part; to write it as a whole is to delete it one microsecond before
+//! collection to write it as a whole is to delete it one microsecond before; elements of a list get places
 //! row        lives by the newest INSERT, or by a live cell
 //! column     dropped: its cells up to the timestamp of the drop are gone, also when it is there again
 //! ```
 //!
-//! Nothing is ever purged, flushed or merged here: every cell keeps its strongest version, every deletion stays, and a
-//! read looks at all of them. It shares no code with the product.
+//! Not here: which version of a cell is the strongest, and what a deletion hides (`cell.rs`). It shares no code with the
+//! product.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::schema::{Role, Schema};
+use crate::cell::{Cell, Content, NEVER, Partition, Place, RangeDeletion, Row};
+use crate::schema::{Column, Role, Schema};
 use crate::statement::{Change, Form, Item, Mutation, Operation, Target};
 use crate::token::token;
 use crate::value::{FIELDS, Type, Value};
-
-/// Before every timestamp.
-const NEVER: i64 = i64::MIN;
-
-/// A value of a clustering column in the order of its column.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Place {
-    Ascending(Value),
-    Descending(Reverse<Value>),
-}
-
-impl Place {
-    /// The value itself.
-    pub(crate) fn value(&self) -> &Value {
-        match self {
-            Place::Ascending(value) => value,
-            Place::Descending(Reverse(value)) => value,
-        }
-    }
-}
-
-/// One version of a cell.
-#[derive(Clone, Debug)]
-struct Cell {
-    timestamp: i64,
-    ttl_s: Option<i32>,
-    /// `None` is a tombstone.
-    value: Option<Value>,
-}
-
-impl Cell {
-    fn strength(&self) -> (i64, u8, Option<i32>, Vec<u8>) {
-        let kind = match (&self.value, self.ttl_s) {
-            (None, _) => 2,
-            (Some(_), Some(_)) => 1,
-            (Some(_), None) => 0,
-        };
-        let bytes = self.value.as_ref().map(Value::bytes).unwrap_or_default();
-        (self.timestamp, kind, self.ttl_s, bytes)
-    }
-
-    fn merge(self, into: &mut Option<Cell>) {
-        if into.as_ref().is_none_or(|before| self.strength() > before.strength()) {
-            *into = Some(self);
-        }
-    }
-
-    fn live(&self, deletion: i64) -> Option<&Value> {
-        self.value.as_ref().filter(|_| self.timestamp > deletion)
-    }
-}
-
-/// What a row has in one column.
-#[derive(Clone, Debug)]
-struct Content {
-    /// Of a column without parts.
-    whole: Option<Cell>,
-    deletion: i64,
-    /// By the key of a map, the element of a set, the number of a field, the place in a list.
-    parts: BTreeMap<Value, Option<Cell>>,
-}
-
-impl Default for Content {
-    fn default() -> Content {
-        Content { whole: None, deletion: NEVER, parts: BTreeMap::new() }
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Row {
-    /// The timestamp of the newest INSERT.
-    marker: i64,
-    deletion: i64,
-    contents: BTreeMap<usize, Content>,
-}
-
-impl Default for Row {
-    fn default() -> Row {
-        Row { marker: NEVER, deletion: NEVER, contents: BTreeMap::new() }
-    }
-}
-
-/// A deletion of the rows that begin so and lie between the bounds.
-#[derive(Clone, Debug)]
-struct Range {
-    timestamp: i64,
-    prefix: Vec<Value>,
-    lower: Option<(Value, bool)>,
-    upper: Option<(Value, bool)>,
-}
-
-impl Range {
-    fn holds(&self, places: &[Place]) -> bool {
-        let next = || places[self.prefix.len()].value();
-        self.prefix.iter().zip(places).all(|(value, place)| value == place.value())
-            && self.lower.as_ref().is_none_or(|(at, within)| next() > at || *within && next() == at)
-            && self.upper.as_ref().is_none_or(|(at, within)| next() < at || *within && next() == at)
-    }
-}
-
-/// A partition with all that was ever written to it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Partition {
-    pub(crate) keys: Vec<Value>,
-    deletion: Option<i64>,
-    ranges: Vec<Range>,
-    statics: Row,
-    rows: BTreeMap<Vec<Place>, Row>,
-}
 
 /// A value that is read, and when it was written, or its parts in their order.
 pub(crate) type Read = Option<(Value, Vec<i64>)>;
@@ -238,7 +127,7 @@ impl Table {
             match &mutation.rows {
                 Target::Partition => self.write_partition(at, mutation)?,
                 Target::Slice { prefix, lower, upper } => {
-                    let range = Range {
+                    let range = RangeDeletion {
                         timestamp: mutation.timestamp,
                         prefix: prefix.clone(),
                         lower: lower.clone(),
@@ -334,8 +223,8 @@ impl Table {
         let changed = match is_multi_cell {
             true => self.cells(at, row, column, &of, change)?,
             false => match change {
-                Change::Set(value) => Cells { whole: Some(value.clone()), ..Cells::default() },
-                Change::Delete => Cells { whole: Some(None), ..Cells::default() },
+                Change::Set(value) => Written { whole: Some(value.clone()), ..Written::default() },
+                Change::Delete => Written { whole: Some(None), ..Written::default() },
                 other => unreachable!("{other:?} of a value without parts"),
             },
         };
@@ -371,8 +260,8 @@ impl Table {
         column: usize,
         of: &Type,
         change: &Change,
-    ) -> Result<Cells, Refused> {
-        let mut cells = Cells::default();
+    ) -> Result<Written, Refused> {
+        let mut cells = Written::default();
         match change {
             Change::Set(value) => {
                 cells.deletes_before = Some(1);
@@ -484,8 +373,8 @@ impl Table {
     /// What a column shows under this deletion of its row.
     fn read(&self, column: usize, row: &Row, deletion: i64) -> Read {
         let content = row.contents.get(&column)?;
-        let Column { of, is_multi_cell } = self.column(column)?;
-        if !is_multi_cell {
+        let known = self.column(column)?;
+        if !known.is_multi_cell() {
             let dropped = self.dropped.get(&column).copied().unwrap_or(NEVER);
             let cell = content.whole.as_ref()?;
             let value = cell.live(deletion.max(dropped));
@@ -498,7 +387,7 @@ impl Table {
             .filter_map(|(part, _)| content.parts[part].as_ref())
             .map(|cell| cell.timestamp)
             .collect();
-        let value = match of {
+        let value = match &known.of {
             Type::List(_) => Value::List(parts.map(|(_, value)| value.clone()).collect()),
             Type::Set(_) => Value::Set(parts.map(|(key, _)| key.clone()).collect()),
             Type::Map(..) => Value::Map(parts.map(|(k, v)| (k.clone(), v.clone())).collect()),
@@ -515,9 +404,9 @@ impl Table {
         Some((value, times))
     }
 
-    fn column(&self, column: usize) -> Option<Column<'_>> {
-        let column = &self.schema.columns[column];
-        column.is_there.then(|| Column { of: &column.of, is_multi_cell: column.is_multi_cell() })
+    /// A column that the table has now.
+    fn column(&self, column: usize) -> Option<&Column> {
+        Some(&self.schema.columns[column]).filter(|column| column.is_there)
     }
 
     /// The static columns of a partition, by the number of the column.
@@ -546,24 +435,11 @@ impl Table {
 
 /// What a change writes into one column.
 #[derive(Default)]
-struct Cells {
+struct Written {
     whole: Option<Option<Value>>,
     /// The column is deleted so many microseconds before the write.
     deletes_before: Option<i64>,
     parts: Vec<(Value, Option<Value>)>,
-}
-
-struct Column<'a> {
-    of: &'a Type,
-    is_multi_cell: bool,
-}
-
-impl Partition {
-    fn deletion_of(&self, places: &[Place], row: &Row) -> i64 {
-        let ranges = self.ranges.iter().filter(|range| range.holds(places));
-        let ranges = ranges.map(|range| range.timestamp).max().unwrap_or(NEVER);
-        row.deletion.max(self.deletion.unwrap_or(NEVER)).max(ranges)
-    }
 }
 
 /// The token of a partition.
@@ -597,7 +473,6 @@ pub(crate) fn product(columns: &[Vec<Value>]) -> Vec<Vec<Value>> {
 mod tests {
     use super::*;
     use crate::query::answer;
-    use crate::schema::Column;
     use crate::statement::Select;
 
     const ROW: i32 = 7;
