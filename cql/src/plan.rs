@@ -15,6 +15,7 @@ mod counters;
 mod explain;
 mod indexed;
 mod list_changes;
+mod nearest;
 mod not_applied;
 mod page;
 mod record;
@@ -30,6 +31,7 @@ pub use conditions::{
 pub use counters::{CounterOp, CounterWrite};
 pub use explain::{EXPLAIN_COLUMNS, ExplainStep};
 pub use list_changes::{ListOpPlan, ListWrite};
+pub use nearest::NearestOrder;
 pub use not_applied::NotApplied;
 pub use page::PagingState;
 pub use record::{Records, Scratch};

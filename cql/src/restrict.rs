@@ -21,7 +21,7 @@ pub use filter::FilterTemplate;
 pub(crate) use gather::contained;
 use indexed::{Left, Served};
 use model::CqlType;
-use model::schema::{Column, ColumnKind, Table};
+use model::schema::{Column, ColumnId, ColumnKind, Table};
 use model::types::{collection_elements, tuple_fields};
 pub use partition::{PartitionChoice, TokenBound, TokenBounds};
 pub(crate) use partition::{check_product, for_each_key};
@@ -45,6 +45,8 @@ pub enum StatementKind {
     Select {
         /// Whether `ALLOW FILTERING` was written.
         filtering: bool,
+        /// The column of vectors that its rows are ordered by, `ANN OF`.
+        nearest: Option<ColumnId>,
     },
     /// The names and values of an INSERT.
     Insert,
@@ -217,11 +219,13 @@ impl Where {
         for relation in relations {
             gathered.add(relation, compiler)?;
         }
-        let StatementKind::Select { filtering } = statement_kind else {
+        let StatementKind::Select { filtering, nearest } = statement_kind else {
             return Where::of_write(gathered, statement_kind, table);
         };
-        let served = Served::of(&gathered, table);
-        let statement_kind = StatementKind::Select { filtering: filtering || served.has_index() };
+        let served = Served::of(&gathered, table, nearest);
+        served.check_vectors()?;
+        let filtering_here = filtering || served.has_index();
+        let statement_kind = StatementKind::Select { filtering: filtering_here, nearest };
         let mut filters = Vec::new();
         let mut looked_up = filter::of_indexed(&gathered, table)?;
         let partitions = partition::choose(&mut gathered, statement_kind, table, &mut filters)?;

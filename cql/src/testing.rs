@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::cell::Deletion;
-use model::read::{Flow, PartitionRef, Partitions, Resume};
+use model::read::{Flow, NearestRows, PartitionRef, Partitions, Resume};
 use model::row::{self, RowHead};
 use model::schema::{ColumnDrops, Schema, SchemaEntry, UserFunction};
 use model::{
@@ -393,6 +393,14 @@ impl Database {
     }
 
     fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> ReadEnd {
+        let Some(nearest) = &command.nearest else { return self.read_rows(command, sink) };
+        let table = self.schema.table_by_id(command.table).expect("it was looked up");
+        let mut rows = NearestRows::new(nearest, table);
+        let end = self.read_rows(command, &mut rows);
+        ReadEnd { rows: rows.give(sink).expect("few rows"), ..end }
+    }
+
+    fn read_rows(&self, command: &ReadCommand, sink: &mut impl RowSink) -> ReadEnd {
         let table = self.schema.table_by_id(command.table).expect("it was looked up").clone();
         let all = self.partitions.iter().filter(|((id, ..), _)| *id == command.table);
         let mut found: Vec<(Token, &[u8], &Partition)> =

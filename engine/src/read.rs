@@ -15,6 +15,7 @@
 mod candidates;
 mod lookup;
 mod lookup_cost;
+mod nearest;
 mod page;
 mod row;
 mod sources;
@@ -112,6 +113,20 @@ impl Engine {
     }
 
     async fn read_with(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        waits: (WaitPolicy, impl AsyncFn()),
+        overlays: Vec<SharedMemtable>,
+    ) -> Result<ReadEnd> {
+        match &command.nearest {
+            Some(nearest) => self.read_nearest((command, nearest), sink, waits, overlays).await,
+            None => self.read_rows(command, sink, waits, overlays).await,
+        }
+    }
+
+    /// Reads the rows of a command in the order of storage.
+    async fn read_rows(
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,

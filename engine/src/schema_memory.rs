@@ -47,7 +47,7 @@ impl DefinitionCosts {
 
 /// What it takes to write a file of a table: to compress it, and to sort the terms of its indexes.
 fn context_bytes(definition: &schema::Table) -> usize {
-    let sort = if definition.indexes().is_empty() { 0 } else { INDEX_SORT_BYTES };
+    let sort = if definition.term_indexes().next().is_none() { 0 } else { INDEX_SORT_BYTES };
     WriterConfig::of_table(definition).codec.context_bytes() + sort
 }
 

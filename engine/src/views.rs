@@ -281,6 +281,7 @@ fn command(mutation: &MutationRef<'_>, slices: Vec<Slice>, now_s: u32) -> ReadCo
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s,

@@ -82,6 +82,7 @@ fn select(rows: u64) -> ReadCommand {
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits { rows, ..Limits::none(1 << 20) },
         resume: None,
         now_s: 1,

@@ -30,6 +30,10 @@ pub const INDEXES_MAX: usize = 256;
 pub const TERM_BYTES_MAX: usize = 1024;
 /// Bytes from which on a value is too long for a plain index, as in Cassandra.
 pub const PLAIN_INDEX_VALUE_BYTES: usize = 65_535;
+/// Most rows that ORDER BY .. ANN OF may ask for, as in Cassandra.
+pub const NEAREST_ROWS_MAX: usize = 1000;
+/// Bytes of the rows that it may find: a shard keeps them until it knows that none is nearer.
+pub const NEAREST_ROWS_BYTES_MAX: usize = 16 << 20;
 /// Ids of dropped tables that are remembered. When older ones were forgotten, CREATE TABLE refuses `WITH ID`.
 pub const DROPPED_TABLES_MAX: usize = 65_536;
 /// Largest encoded mutation, in bytes. A commit log record holds at least one.

@@ -9,8 +9,10 @@
 //! is promised to be absent.
 
 mod filter;
+mod nearest;
 
 pub use filter::{Filter, FilterTarget, Like, Operator};
+pub use nearest::{Nearest, NearestRows};
 
 use crate::cell::Deletion;
 use crate::row::RowRef;
@@ -151,6 +153,8 @@ pub struct ReadCommand {
     pub filters: Vec<Filter>,
     /// What indexes know of the wanted rows: each of them is in all of these. A hint: it may be passed over.
     pub lookups: Vec<IndexLookup>,
+    /// The rows that are wanted of those that all else allows, and their order: the nearest to a vector.
+    pub nearest: Option<Nearest>,
     /// Row and byte limits of the query and of one page.
     pub limits: Limits,
     /// Where the page before ended.

@@ -34,7 +34,9 @@ pub use dropped_tables::DroppedTables;
 pub use drops::ColumnDrops;
 pub use function::{FunctionKey, FunctionLanguage, UserAggregate, UserFunction};
 use hashbrown::HashMap;
-pub use index::{Analysis, Index, IndexId, IndexKind, IndexTarget};
+pub use index::{
+    Analysis, Index, IndexId, IndexKind, IndexTarget, OPTIMIZE_OPTION, SIMILARITY_OPTION,
+};
 pub use log::{FORMAT, Unreadable, decode, encode};
 pub use table::{
     Column, ColumnId, ColumnKind, DroppedColumn, Table, TableBuilder, TableId, TableParts,

@@ -39,6 +39,7 @@ pub mod limits;
 pub mod mailbox;
 pub mod manual;
 pub mod message;
+mod nearest_read;
 pub mod node;
 pub mod notify;
 pub mod os;

@@ -138,6 +138,7 @@ impl<P: Protocol> Shard<P> {
                 let pauses = ReadPauses::new(self.runtime(), group_of(command));
                 self.engine.read(command, sink, || pauses.turn()).await
             }
+            owners if command.nearest.is_some() => self.read_nearest(owners, command, sink).await,
             Owners::One(_) | Owners::Keys => match command.partitions {
                 Partitions::Keys(_) => self.read_keys(command, sink).await,
                 Partitions::Range(_) => self.read_range(command, sink).await,

@@ -176,6 +176,7 @@ impl<P: Protocol> Shard<P> {
             distinct: false,
             filters: Vec::new(),
             lookups: Vec::new(),
+            nearest: None,
             limits,
             resume: None,
             now_s: self.view_time()?.now_s,

@@ -162,6 +162,7 @@ fn command(table: TableId, partitions: Partitions, now_s: u32) -> ReadCommand {
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s,

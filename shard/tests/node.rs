@@ -193,6 +193,7 @@ fn command(partitions: Partitions, page_rows: u64) -> ReadCommand {
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits { page_rows, ..Limits::none(1 << 20) },
         resume: None,
         now_s: 1_700_000_000,

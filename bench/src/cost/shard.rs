@@ -110,6 +110,7 @@ impl Shape {
             distinct: false,
             filters: Vec::new(),
             lookups: Vec::new(),
+            nearest: None,
             limits: Limits::none(1 << 20),
             resume: None,
             now_s: 1,

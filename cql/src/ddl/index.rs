@@ -13,6 +13,7 @@ mod sasi;
 mod target;
 #[cfg(test)]
 mod tests;
+mod vector;
 
 use std::collections::HashSet;
 
@@ -88,6 +89,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateIndex) -> Result<D
     };
     let mut table = Table::clone(table);
     table.add_index(index)?;
+    warnings.extend(vector::warnings(&table));
     Ok(changed(table, warnings))
 }
 

@@ -133,6 +133,10 @@ impl SelectPlan {
     }
 
     fn order(&self) -> String {
+        if let Some(nearest) = &self.nearest {
+            let (column, similarity) = (&nearest.column.name, nearest.similarity.name());
+            return format!("the nearest by {column}, {similarity}: found among all that is read");
+        }
         match self.sorted_after {
             Some(order) => {
                 let by = names(&self.table.clustering()[..order.columns]);

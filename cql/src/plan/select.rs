@@ -8,6 +8,7 @@ use model::schema::{IndexTarget, system};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
 use super::indexed;
+use super::nearest::{NearestOrder, page_warning};
 use super::page::{PagingState, check_resume};
 use super::record::timeout;
 use crate::bind::Bindings;
@@ -46,6 +47,8 @@ pub struct SelectPlan {
     pub reversed: bool,
     /// Whether rows of several partitions must be sorted after they were read.
     pub sorted_after: Option<RowOrder>,
+    /// `ORDER BY .. ANN OF`: rows come in the order of how near their vectors are.
+    pub nearest: Option<NearestOrder>,
     /// Whether `DISTINCT` was written: one row a partition.
     pub distinct: bool,
     /// Whether a partition without rows shows its static ones.
@@ -104,6 +107,7 @@ impl SelectPlan {
     /// The read with these bindings.
     pub fn bind_read(&self, bindings: &Bindings<'_>, page: Page<'_>) -> Result<BoundRead> {
         let limit = limit_of(self.limit.as_ref(), bindings)?;
+        let nearest = self.nearest.as_ref().map(|order| order.bind(limit, bindings)).transpose()?;
         let per_partition = limit_of(self.per_partition_limit.as_ref(), bindings)?;
         let gathers = self.selection.is_aggregate() || self.sorted_after.is_some();
         if self.sorted_after.is_some() && page.rows.is_some() {
@@ -113,6 +117,15 @@ impl SelectPlan {
         }
         let pages_groups =
             self.group_by.is_some() && self.sorted_after.is_none() && page.rows.is_some();
+        let mut warnings = Vec::new();
+        let page = match nearest {
+            None => page,
+            // Its result is one page, which the read cannot count.
+            Some(_) => {
+                warnings.extend(page_warning(page.rows, limit));
+                Page::default()
+            }
+        };
         let state = page.state.filter(|_| !gathers || pages_groups);
         let (left, resume) = match state.map(PagingState::decode).transpose()? {
             Some(state) => (state.rows_left.min(limit), Some(state.resume)),
@@ -126,6 +139,8 @@ impl SelectPlan {
         }
         if gathers {
             limits.page_rows = UNPAGED_ROWS;
+        } else if nearest.is_some() {
+            limits.page_bytes = u64::MAX;
         } else {
             (limits.rows, limits.page_rows) = (left, page_rows);
             if page.rows.is_none() {
@@ -139,7 +154,7 @@ impl SelectPlan {
             groups_left: pages_groups.then_some(left),
             reads_all: gathers,
             timeout: timeout(self.timeout.as_ref(), bindings)?,
-            warnings: Vec::new(),
+            warnings,
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
         };
         let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };
@@ -168,6 +183,7 @@ impl SelectPlan {
             distinct: self.distinct,
             filters: filters.collect::<Result<_>>()?,
             lookups: self.lookups(bindings)?,
+            nearest,
             limits,
             resume,
             now_s: bindings.time.now_s,
@@ -177,6 +193,9 @@ impl SelectPlan {
 
     /// Whether a result may have more than one page of so many rows.
     pub fn has_pages(&self, rows: u32, bindings: &Bindings<'_>) -> Result<bool> {
+        if self.nearest.is_some() {
+            return Ok(false);
+        }
         let is_grouped = self.selection.is_aggregate() || self.group_by.is_some();
         Ok(is_grouped || limit_of(self.limit.as_ref(), bindings)? > u64::from(rows))
     }

@@ -22,9 +22,9 @@ use model::{MutationBuilder, Table, Token};
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use super::conditions::WriteCondition;
 use super::counters::{CounterWrite, adds_anything, put_counter_changes};
-use super::indexed;
 use super::list_changes::{ListWrite, put_list_changes};
 use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
+use super::{indexed, nearest};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
@@ -181,6 +181,7 @@ impl WritePlan {
             // What a statement or a batch writes is one record, and nothing may build a larger one.
             check_bytes(all)?;
             indexed::check_values(&self.table, &record[start..])?;
+            nearest::check_vectors(&self.table, &record[start..])?;
             each(token, bytes)
         })
     }

@@ -2,6 +2,7 @@
 
 mod group_by;
 mod heading;
+mod nearest;
 mod order;
 mod selection;
 
@@ -16,6 +17,9 @@ use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
 use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where};
 
+/// What is said of DISTINCT with conditions on rows.
+const DISTINCT_BY_ROWS: &str = "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.";
+
 /// The plan of a `SELECT`, and what its user should know.
 pub(super) fn compile(
     select: &Select,
@@ -27,19 +31,29 @@ pub(super) fn compile(
     if matches!(select.kind, SelectKind::Json | SelectKind::JsonDistinct) {
         selected = selected.into_json()?;
     }
+    let nearest = nearest::compile(&select.order_by, compiler)?;
+    let by_nearness = nearest.as_ref().map(|nearest| nearest.column.id);
     if distinct {
         // What DISTINCT refuses, it refuses before filtering is looked at.
-        let statement_kind = StatementKind::Select { filtering: true };
+        let statement_kind = StatementKind::Select { filtering: true, nearest: by_nearness };
         let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
         check_static(&selected.columns_used, select, &filter)?;
         check_distinct(&selected.columns_used, &filter, table)?;
+        // Who asks for vectors of rows asks for rows.
+        if nearest.as_ref().is_some_and(|nearest| nearest.column.kind > ColumnKind::Static) {
+            return Err(Error::invalid(DISTINCT_BY_ROWS));
+        }
     }
-    let statement_kind = StatementKind::Select { filtering: select.allow_filtering };
+    let filtering = select.allow_filtering;
+    let statement_kind = StatementKind::Select { filtering, nearest: by_nearness };
     let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
     check_static(&selected.columns_used, select, &filter)?;
     let group_by = group_by::compile(select, &filter, &mut selected.selection, compiler)?;
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = selected.selection;
+    if nearest.is_some() {
+        nearest::check(select, is_aggregate, distinct)?;
+    }
     let selection = if is_aggregate { selection.into_grouped() } else { selection };
     let limit = self::limit(select.limit.as_ref(), "[limit]", compiler)?;
     let per_partition = select.per_partition_limit.as_ref();
@@ -52,8 +66,12 @@ pub(super) fn compile(
         return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
     let timeout = super::write::timeout(&select.using, compiler)?;
-    let (reversed, sorted_after) = order::compile(&select.order_by, &filter, table)?;
-    let static_alone = filter.rows.is_all()
+    let (reversed, sorted_after) = match nearest {
+        Some(_) => (false, None),
+        None => order::compile(&select.order_by, &filter, table)?,
+    };
+    let static_alone = nearest.is_none()
+        && filter.rows.is_all()
         && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
     let mut warnings = Vec::new();
     if select.bypass_cache {
@@ -70,6 +88,7 @@ pub(super) fn compile(
         columns: selected.columns,
         reversed,
         sorted_after,
+        nearest,
         distinct,
         static_alone,
         group_by,
@@ -145,9 +164,7 @@ fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> 
     }
     let of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
     if !filter.rows.is_all() || filter.filters.iter().any(|filter| of_rows(filter.column().kind)) {
-        return Err(Error::invalid(
-            "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
-        ));
+        return Err(Error::invalid(DISTINCT_BY_ROWS));
     }
     Ok(())
 }

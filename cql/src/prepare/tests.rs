@@ -7,6 +7,7 @@ mod compact;
 mod conditions;
 mod counters;
 mod indexes;
+mod nearest;
 mod reading;
 mod refusals;
 mod writing;

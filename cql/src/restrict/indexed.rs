@@ -13,7 +13,7 @@
 //! Not here: what matches (`filter.rs` has all conditions).
 
 use model::read::Operator;
-use model::schema::{Analysis, Column, ColumnKind, Index, IndexKind, IndexTarget, Table};
+use model::schema::{Analysis, Column, ColumnId, ColumnKind, Index, IndexKind, IndexTarget, Table};
 use model::types::CqlType;
 
 use super::restrictions::{Kind, Restrictions};
@@ -24,6 +24,8 @@ use crate::error::{Error, Result};
 pub(super) struct Served<'t> {
     table: &'t Table,
     restricted: Vec<Restricted>,
+    /// The column of vectors that rows are ordered by.
+    nearest: Option<ColumnId>,
 }
 
 /// One restriction: of one column, or of several clustering columns.
@@ -45,7 +47,11 @@ pub(super) struct Left {
 
 impl<'t> Served<'t> {
     /// The restrictions before partitions and rows take theirs.
-    pub(super) fn of(gathered: &Restrictions, table: &'t Table) -> Served<'t> {
+    pub(super) fn of(
+        gathered: &Restrictions,
+        table: &'t Table,
+        nearest: Option<ColumnId>,
+    ) -> Served<'t> {
         let mut restricted = Vec::new();
         if !table.indexes().is_empty() {
             restricted.extend(gathered.singles.iter().map(|single| Restricted {
@@ -59,16 +65,50 @@ impl<'t> Served<'t> {
                 is_tuple: true,
             }));
         }
-        Served { table, restricted }
+        Served { table, restricted, nearest }
     }
 
-    /// Whether an index serves one of them.
+    /// Whether an index serves one of them, or the order.
     pub(super) fn has_index(&self) -> bool {
-        self.restricted.iter().any(|one| self.is_served(one))
+        self.nearest.is_some() || self.restricted.iter().any(|one| self.is_served(one))
     }
 
     fn is_served(&self, one: &Restricted) -> bool {
-        self.table.indexes().iter().any(|index| one.is_served_by(index))
+        self.table.term_indexes().any(|index| one.is_served_by(index))
+    }
+
+    /// Refuses conditions on values that have an index of vectors, which is for their order alone.
+    pub(super) fn check_vectors(&self) -> Result<()> {
+        let has_vectors = |one: &&Restricted| {
+            let column = &one.columns[0];
+            column.kind >= ColumnKind::Static
+                && self.table.vector_indexes().any(|(index, _)| index.column == column.id)
+        };
+        let Some(one) = self.restricted.iter().find(has_vectors) else { return Ok(()) };
+        let name = &one.columns[0].name;
+        Err(Error::invalid(match &one.kind {
+            Kind::ValueSet(_) if self.nearest == Some(one.columns[0].id) => format!(
+                "{name} cannot be restricted by more than one relation if it includes an Equal"
+            ),
+            _ => "Vector indexes only support ANN queries".to_owned(),
+        }))
+    }
+
+    /// Refuses to order by nearness what conditions without an index would filter.
+    fn check_nearest(&self, filtered: &[&Restricted]) -> Result<()> {
+        if self.nearest.is_some() && !filtered.iter().all(|one| self.is_served_somehow(one)) {
+            return Err(Error::invalid(
+                "ANN ordering by vector requires all restricted column(s) to be indexed",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether each column has an index, whichever relations that serves.
+    fn is_served_somehow(&self, one: &Restricted) -> bool {
+        let has_index =
+            |column: &Column| self.table.term_indexes().any(|index| index.column == column.id);
+        one.columns.iter().all(has_index)
     }
 
     /// Whether the statement uses an index, which it says it may not, or not without ALLOW FILTERING.
@@ -82,12 +122,14 @@ impl<'t> Served<'t> {
         let is_keyed = matches!(partitions, PartitionChoice::Keys { .. });
         let parts_of_key = of_kind(ColumnKind::PartitionKey).count();
         let is_token = matches!(partitions, PartitionChoice::Tokens(_)) && parts_of_key == 0;
-        let mut uses = !is_keyed && !is_token;
+        let mut uses = self.nearest.is_some() || (!is_keyed && !is_token);
         let filters_key = !is_keyed && parts_of_key > 0;
         let has_clustering_index =
             of_kind(ColumnKind::Clustering).any(|restricted| self.is_served(restricted));
         uses |= left.clustering || !is_keyed && has_clustering_index;
-        let filters_clustering = uses || left.clustering;
+        // What is a slice of one partition is read as one, whatever orders its rows.
+        let is_sliced = self.nearest.is_some() && is_keyed;
+        let filters_clustering = (uses && !is_sliced) || left.clustering;
         let of_values = |one: &Restricted| one.columns[0].kind >= ColumnKind::Static;
         uses |= self.restricted.iter().any(of_values);
         if !uses {
@@ -109,6 +151,7 @@ impl<'t> Served<'t> {
                 ColumnKind::Static | ColumnKind::Regular => true,
             })
             .collect();
+        self.check_nearest(&filtered)?;
         if !left.filtering && !self.groups().iter().any(|group| serves_all(group, &filtered)) {
             return Err(Error::invalid(NEEDS_FILTERING));
         }
@@ -126,8 +169,11 @@ impl<'t> Served<'t> {
     /// The indexes that answer together.
     fn groups(&self) -> Vec<Vec<&'t Index>> {
         let is_attached = |index: &&Index| index.kind == IndexKind::StorageAttached;
-        let (attached, alone): (Vec<_>, Vec<_>) =
-            self.table.indexes().iter().partition(is_attached);
+        let (attached, alone): (Vec<_>, Vec<_>) = self.table.term_indexes().partition(is_attached);
+        if self.nearest.is_some() {
+            // The index of the vectors is one of them.
+            return vec![attached];
+        }
         let alone = alone.into_iter().map(|index| vec![index]);
         alone.chain([attached]).filter(|group| !group.is_empty()).collect()
     }

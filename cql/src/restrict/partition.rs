@@ -51,7 +51,7 @@ pub(super) fn choose(
     let is_key = |single: &mut ColumnRestriction| single.column.kind == ColumnKind::PartitionKey;
     let singles: Vec<ColumnRestriction> = gathered.singles.extract_if(.., is_key).collect();
     let select = match statement_kind {
-        StatementKind::Select { filtering } => Some(filtering),
+        StatementKind::Select { filtering, .. } => Some(filtering),
         _ => None,
     };
     let token = gathered.token.take().map(token_bounds);

@@ -93,7 +93,7 @@ pub(super) fn choose(
         .chain(std::mem::take(&mut gathered.multis))
         .collect();
     all.sort_by_key(|multi| multi.columns[0].position);
-    let filtering = matches!(statement_kind, StatementKind::Select { filtering: true });
+    let filtering = matches!(statement_kind, StatementKind::Select { filtering: true, .. });
     let slices = matches!(
         statement_kind,
         StatementKind::Select { .. } | StatementKind::Delete { of_columns: false }

@@ -70,7 +70,7 @@ impl IndexBuilder {
         sstable: SstableId,
         table: &Arc<Table>,
     ) -> Option<IndexBuilder> {
-        let indexes: Vec<IndexId> = table.indexes().iter().map(|index| index.id).collect();
+        let indexes: Vec<IndexId> = table.term_indexes().map(|index| index.id).collect();
         (!indexes.is_empty()).then(|| IndexBuilder::of(disk, dir, sstable, table, indexes))
     }
 
@@ -144,7 +144,7 @@ impl IndexBuilder {
         let IndexBuilder { table, indexes, failed, pending, terms, .. } = self;
         let wanted = |index: &&Index| indexes.contains(&index.id) && !failed.contains(&index.id);
         let mut broken = None;
-        for index in table.indexes().iter().filter(wanted) {
+        for index in table.term_indexes().filter(wanted) {
             let mut give = |term: &[u8]| {
                 let (id, from, bytes) = (index.id, terms.len(), term.len());
                 terms.extend_from_slice(term);

@@ -88,7 +88,7 @@ impl View {
     ) {
         let dir = layout::table_dir(self.entry.table);
         let suspects = self.sstable.suspects();
-        for index in table.indexes() {
+        for index in table.term_indexes() {
             if self.sstable.index(index.id).is_some() || suspects.contains(&index.id) {
                 continue;
             }
@@ -130,7 +130,7 @@ impl View {
         let lacks = |index: &&Index| {
             self.sstable.index(index.id).is_none() && !self.sstable.is_unfit(index.id)
         };
-        table.indexes().iter().filter(lacks).map(|index| index.id).collect()
+        table.term_indexes().filter(lacks).map(|index| index.id).collect()
     }
 }
 
@@ -167,7 +167,7 @@ impl Engine {
         for id in self.tables.indexed().iter() {
             let Ok(table) = self.table(*id) else { continue };
             let definition = table.definition();
-            all.extend(definition.indexes().iter().map(|index| progress(&table, index.id)));
+            all.extend(definition.term_indexes().map(|index| progress(&table, index.id)));
         }
         all
     }

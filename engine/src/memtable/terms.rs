@@ -56,7 +56,7 @@ impl Entry for TermEntry {
 impl Terms {
     /// For a memtable without rows; `None` if its table has no index.
     pub(super) fn of_table(table: &Table) -> Option<Box<Terms>> {
-        let indexes: Vec<IndexId> = table.indexes().iter().map(|index| index.id).collect();
+        let indexes: Vec<IndexId> = table.term_indexes().map(|index| index.id).collect();
         let (list, arena, scratch, is_broken) = Default::default();
         let terms = Terms { indexes, list, arena, scratch, is_broken };
         (!terms.indexes.is_empty()).then(|| Box::new(terms))
@@ -80,7 +80,7 @@ impl Terms {
 
     fn try_note(&mut self, table: &Table, mutation: &MutationRef<'_>) -> model::Result<()> {
         let mut taken_bytes = 0;
-        for index in table.indexes().iter().filter(|index| self.indexes.contains(&index.id)) {
+        for index in table.term_indexes().filter(|index| self.indexes.contains(&index.id)) {
             let Terms { list, arena, scratch, is_broken, .. } = self;
             let key = mutation.key;
             let mut note = |clustering: Option<&[u8]>, term: &[u8]| {

@@ -171,6 +171,7 @@ fn any_command() -> impl Strategy<Value = ReadCommand> {
             distinct,
             filters,
             lookups: Vec::new(),
+            nearest: None,
             limits: Limits {
                 rows: limits.0,
                 rows_per_partition: limits.1,
@@ -337,6 +338,7 @@ fn any_whole() -> ReadCommand {
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s: 100,

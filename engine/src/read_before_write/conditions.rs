@@ -94,6 +94,7 @@ impl<'m> Judged<'m> {
             distinct: is_static,
             filters: Vec::new(),
             lookups: Vec::new(),
+            nearest: None,
             // Rows are named, but where the static row alone is.
             limits: match is_static {
                 true => Limits { tombstones: CONDITION_TOMBSTONES_MAX, ..Limits::none(u64::MAX) },

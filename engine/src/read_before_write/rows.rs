@@ -28,6 +28,7 @@ pub(super) fn reads_of(
         distinct: true,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s,

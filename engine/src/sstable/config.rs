@@ -45,7 +45,7 @@ impl WriterConfig {
             filter_fp_chance: table.options.bloom_filter_fp_chance,
             filter_piece_bytes: FILTER_PIECE_BYTES,
             written_forms: table.columns().iter().any(may_hold_written_forms),
-            indexed: (!table.indexes().is_empty()).then(|| Arc::new(table.clone())),
+            indexed: table.term_indexes().next().is_some().then(|| Arc::new(table.clone())),
         }
     }
 }

@@ -153,6 +153,7 @@ pub(crate) fn select_all(now_s: u32) -> ReadCommand {
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits::none(1 << 30),
         resume: None,
         now_s,

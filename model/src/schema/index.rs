@@ -9,6 +9,7 @@
 //!    never taken for it.
 //! 2. A term compares by `memcmp` as the values do that it stands for (`ordered.rs`), cut at `TERM_BYTES_MAX`.
 //! 3. What an index gives is never less than what matches, and may be more.
+//! 4. An index of vectors has no terms: it is for ORDER BY .. ANN OF (`model/src/read/nearest.rs`).
 //!
 //! How it was declared (a plain index, SAI, SASI) decides which relations it serves, as in Cassandra, not how it is
 //! stored.
@@ -25,7 +26,13 @@ pub use analysis::Analysis;
 use super::table::Table;
 use super::{Column, ColumnId};
 use crate::limits::{INDEXES_MAX, NAME_BYTES_MAX};
+use crate::types::{CqlType, Similarity};
 use crate::{Error, Result};
+
+/// The option of an index of vectors that names what is near.
+pub const SIMILARITY_OPTION: &str = "similarity_function";
+/// The option of an index of vectors that says whether searches are to be quick, as they are, or to miss less.
+pub const OPTIMIZE_OPTION: &str = "optimize_for";
 
 /// What tells the indexes of one table apart, dropped ones included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +103,16 @@ impl Index {
     pub fn column<'t>(&self, table: &'t Table) -> &'t Column {
         table.column_by_id(self.column).expect("a column with an index is not dropped")
     }
+
+    /// What is near in it, if it is an index of vectors: it serves ORDER BY .. ANN OF, and has no terms.
+    pub fn similarity(&self, table: &Table) -> Option<Similarity> {
+        let is_vector = matches!(self.column(table).ty, CqlType::Vector { .. });
+        if self.kind != IndexKind::StorageAttached || !is_vector {
+            return None;
+        }
+        let named = self.options.get(SIMILARITY_OPTION);
+        named.map_or(Some(Similarity::Cosine), |name| Similarity::of_name(name))
+    }
 }
 
 impl Table {
@@ -117,6 +134,16 @@ impl Table {
     /// The indexes of a column.
     pub fn indexes_of(&self, column: ColumnId) -> impl Iterator<Item = &Index> {
         self.indexes.iter().filter(move |index| index.column == column)
+    }
+
+    /// The indexes that have terms: all but those of vectors.
+    pub fn term_indexes(&self) -> impl Iterator<Item = &Index> {
+        self.indexes.iter().filter(|index| index.similarity(self).is_none())
+    }
+
+    /// The indexes of vectors, each with what is near in it.
+    pub fn vector_indexes(&self) -> impl Iterator<Item = (&Index, Similarity)> {
+        self.indexes.iter().filter_map(|index| Some((index, index.similarity(self)?)))
     }
 
     /// The id that the next index will have.

@@ -129,6 +129,31 @@ pub(super) fn level_of_read(level: Consistency, partitions: &Partitions) -> Cons
     }
 }
 
+/// The level that a SELECT by the nearness of vectors is read at, and what its client is told of that: each shard
+/// answers for itself, and one replica is asked.
+pub(super) fn level_of_nearest(
+    level: Consistency,
+    warnings: &mut Vec<String>,
+) -> Result<Consistency, ExecuteError> {
+    let name = level.name();
+    let read_at = match level {
+        Consistency::One | Consistency::LocalOne => return Ok(level),
+        Consistency::Serial | Consistency::LocalSerial => {
+            return Err(ExecuteError::invalid(format!(
+                "Top-K queries can only be run with consistency level ONE/LOCAL_ONE. Consistency level {name} was used."
+            )));
+        }
+        Consistency::LocalQuorum => Consistency::LocalOne,
+        _ => Consistency::One,
+    };
+    let to = read_at.name();
+    let text = format!(
+        "Top-K queries can only be run with consistency level ONE / LOCAL_ONE / NODE_LOCAL. Consistency level {name} was requested. Downgrading the consistency level to {to}."
+    );
+    warnings.insert(0, text);
+    Ok(read_at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

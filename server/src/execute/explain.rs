@@ -103,6 +103,7 @@ impl Executor {
             slices: command.slices.clone(),
             filters: Vec::new(),
             lookups: Vec::new(),
+            nearest: None,
             resume: None,
             ..*command
         };

@@ -30,7 +30,7 @@ use shard::stalls::Work;
 use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
-use super::consistency::{check_read, level_of_read};
+use super::consistency::{check_read, level_of_nearest, level_of_read};
 use super::metered::{InPass, Metered};
 use super::node_state::NodeState;
 use super::parts::InParts;
@@ -314,9 +314,13 @@ impl Executor {
         let page = Page { rows: parameters.page_rows, state };
         let mut bound = select.plan.bind_read(select.bindings, page)?;
         self.guard_read(select, &mut bound)?;
+        let mut level = parameters.consistency;
+        if select.plan.nearest.is_some() {
+            level = level_of_nearest(level, &mut bound.warnings)?;
+        }
         if let Some(command) = &mut bound.command {
             command.limits.tombstones = self.state.settings().tombstones.failure;
-            let level = level_of_read(parameters.consistency, &command.partitions);
+            let level = level_of_read(level, &command.partitions);
             statement.replication.iter().try_for_each(|replication| replication.check(level))?;
         }
         Ok(bound)

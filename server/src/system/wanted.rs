@@ -96,6 +96,7 @@ mod tests {
             distinct: false,
             filters: Vec::new(),
             lookups: Vec::new(),
+            nearest: None,
             limits: Limits { page_rows: 100, ..Limits::none(1 << 20) },
             resume: None,
             now_s: 0,

@@ -115,6 +115,7 @@ impl BatchesTable {
             distinct: false,
             filters: Vec::new(),
             lookups: Vec::new(),
+            nearest: None,
             limits: Limits::none(PIECE_BYTES),
             resume,
             now_s,

@@ -185,6 +185,7 @@ fn command(partitions: Partitions, limits: Limits, flags: Flags) -> ReadCommand 
         distinct,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits,
         resume: None,
         now_s: 0,

@@ -158,6 +158,7 @@ pub(crate) fn command(table: TableId, partitions: Partitions, now_s: u32) -> Rea
         distinct: false,
         filters: Vec::new(),
         lookups: Vec::new(),
+        nearest: None,
         limits: Limits::none(u64::MAX),
         resume: None,
         now_s,

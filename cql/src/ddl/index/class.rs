@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use model::schema::{Analysis, ColumnKind, IndexKind, Table};
 use model::types::CqlType;
 
-use super::sasi;
 use super::target::IndexedColumn;
+use super::{sasi, vector};
 use crate::describe::index_target;
 use crate::error::{Error, Result};
 use crate::lang::ast::{CreateIndex, PropertyValue};
@@ -23,9 +23,6 @@ const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
 
 /// The options of SAI that change how texts compare.
 const ANALYSIS_OPTIONS: [&str; 3] = ["case_sensitive", "normalize", "ascii"];
-/// The options of SAI for vectors.
-const VECTOR_OPTIONS: [&str; 4] =
-    ["construction_beam_width", "maximum_node_connections", "optimize_for", "similarity_function"];
 
 /// A class of indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,10 +167,7 @@ impl Declared {
                 shown.join(", ")
             )));
         }
-        if !given(&VECTOR_OPTIONS).is_empty() {
-            let ty = types[0];
-            return Err(Error::invalid(format!("CQL type {ty} cannot have vector options")));
-        }
+        vector::check(types[0], &self.options)?;
         Ok(Analysis {
             case_sensitive: self.boolean("case_sensitive")?.unwrap_or(true),
             normalize: self.boolean("normalize")?.unwrap_or(false),
@@ -183,7 +177,7 @@ impl Declared {
 
     fn refuse_unknown(&self) -> Result<()> {
         let is_known = |name: &&String| {
-            ANALYSIS_OPTIONS.contains(&name.as_str()) || VECTOR_OPTIONS.contains(&name.as_str())
+            ANALYSIS_OPTIONS.contains(&name.as_str()) || vector::OPTIONS.contains(&name.as_str())
         };
         let unknown: Vec<&str> =
             self.options.keys().filter(|name| !is_known(name)).map(String::as_str).collect();
@@ -212,9 +206,6 @@ impl Declared {
 /// Refuses types that SAI does not index.
 fn check_type(ty: &CqlType) -> Result<()> {
     match ty {
-        CqlType::Vector { .. } => Err(Error::invalid(format!(
-            "Storage-attached indexes of vectors are not supported, so {ty} cannot be indexed: ORDER BY .. ANN OF needs one"
-        ))),
         CqlType::Blob | CqlType::Counter | CqlType::Duration | CqlType::Empty => {
             Err(Error::invalid(format!("Unsupported type: {ty}")))
         }

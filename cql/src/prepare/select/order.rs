@@ -17,9 +17,6 @@ pub(super) fn compile(
     if order_by.is_empty() {
         return Ok((false, None));
     }
-    if order_by.iter().any(|order| order.ann_of.is_some()) {
-        return Err(Error::invalid("ANN ordering is only supported on indexed vector columns"));
-    }
     if filter.uses_index {
         return Err(Error::invalid(
             "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",

@@ -80,7 +80,7 @@ impl Index {
         values: &[impl AsRef<[u8]>],
     ) -> Result<Option<IndexLookup>> {
         let ty = &self.column(table).ty;
-        if !keeps_its_form(ty) {
+        if !keeps_its_form(ty) || self.similarity(table).is_some() {
             return Ok(None);
         }
         let (targets, parts): (&[IndexTarget], Vec<&CqlType>) = match (operator, ty) {
