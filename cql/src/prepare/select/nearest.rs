@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType};
 use crate::lang::ast::{Order, OrderBy, Select};
 use crate::plan::NearestOrder;
-use crate::restrict::undefined;
+use crate::restrict::{NEEDS_FILTERING, undefined};
 
 /// The order by nearness, if there is one.
 pub(super) fn compile(
@@ -36,7 +36,10 @@ pub(super) fn compile(
     }
     let mut indexes = table.vector_indexes();
     let Some((index, similarity)) = indexes.find(|(index, _)| index.column == column.id) else {
-        return Err(Error::invalid("ANN ordering by vector requires the column to be indexed"));
+        // Another index does not order: Cassandra takes it for one that could filter.
+        let has_other = table.indexes_of(column.id).next().is_some();
+        let plain = "ANN ordering by vector requires the column to be indexed";
+        return Err(Error::invalid(if has_other { NEEDS_FILTERING } else { plain }));
     };
     Ok(Some(NearestOrder { column: column.clone(), index: index.id, similarity, vector }))
 }
