@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All owners are asked at once. A row that is one of the nearest of all is one of the nearest of its owner, so that
-//! nothing is missed; the vectors come with the rows, and are measured here again. Each owner's answer is bounded as the
-//! whole is (`model::limits::NEAREST_ROWS_BYTES_MAX`).
+//! nothing is missed; the vectors come with the rows, and are measured here again. Each owner's answer is bounded as
+//! the whole is (`model::limits::NEAREST_ROWS_BYTES_MAX`).
 
 use engine::{Error, Result};
 use model::read::{NearestRows, Partitions, ReadCommand, ReadEnd, RowSink};

@@ -24,7 +24,7 @@ const NEEDS_LIMIT: &str =
 pub struct NearestOrder {
     /// The column of the vectors.
     pub column: Column,
-    /// Its index.
+    /// The index of that column.
     pub index: IndexId,
     /// What is near.
     pub similarity: Similarity,

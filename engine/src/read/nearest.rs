@@ -4,8 +4,8 @@
 //! command ─► rows that keys, slices and filters allow ─► NearestRows: the nearest so far ─► sink, nearest first
 //! ```
 //!
-//! 1. Every row is one that the ordinary read gives: reconciled, alive, judged by all conditions, measured by the vector
-//!    that it has now. So what was overwritten or deleted is never found, and takes nobody's place.
+//! 1. Every row is one that the ordinary read gives: reconciled, alive, judged by all conditions, measured by the
+//!    vector that it has now. So what was overwritten or deleted is never found, nor in the way of other rows.
 //! 2. What is kept is bounded (`model/src/read/nearest.rs`), and the read pauses as any other.
 
 use model::read::{Nearest, NearestRows, ReadCommand, ReadEnd, RowSink};

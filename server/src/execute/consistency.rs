@@ -189,6 +189,31 @@ mod tests {
     }
 
     #[test]
+    fn a_search_by_vectors_asks_one_replica_and_says_so() {
+        let at = |level| {
+            let mut warnings = vec!["another".to_owned()];
+            let read_at = level_of_nearest(level, &mut warnings).map_err(|_| ())?;
+            assert_eq!(warnings.pop().as_deref(), Some("another"), "it comes behind");
+            Ok((read_at, warnings.pop()))
+        };
+        for level in [Consistency::One, Consistency::LocalOne] {
+            assert_eq!(at(level), Ok((level, None)));
+        }
+        for (level, wanted) in [
+            (Consistency::LocalQuorum, Consistency::LocalOne),
+            (Consistency::Quorum, Consistency::One),
+            (Consistency::All, Consistency::One),
+        ] {
+            let (read_at, warning) = at(level).unwrap();
+            assert_eq!(read_at, wanted);
+            let end = format!("Downgrading the consistency level to {}.", wanted.name());
+            assert!(warning.unwrap().ends_with(&end), "{level:?}");
+        }
+        assert_eq!(at(Consistency::Serial), Err(()));
+        assert_eq!(at(Consistency::LocalSerial), Err(()));
+    }
+
+    #[test]
     fn the_documents_list_every_level() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/options.md");
         let document = std::fs::read_to_string(path).unwrap();
