@@ -72,7 +72,7 @@ impl RowSink for Keys {
 /// The angle, as parts of a circle, that the vector of a key has in a round; `None` if it has none then.
 fn turn(key: u8, round: u32) -> Option<u32> {
     let turn = (u32::from(key) * 37 + round * 101) % 1009;
-    (turn % 5 > 0).then_some(turn)
+    (!turn.is_multiple_of(5)).then_some(turn)
 }
 
 fn vector(turn: u32) -> [f32; 2] {

@@ -109,7 +109,7 @@ impl SelectPlan {
         let limit = limit_of(self.limit.as_ref(), bindings)?;
         let nearest = self.nearest.as_ref().map(|order| order.bind(limit, bindings)).transpose()?;
         let per_partition = limit_of(self.per_partition_limit.as_ref(), bindings)?;
-        let gathers = self.selection.is_aggregate() || self.sorted_after.is_some();
+        let gathers = self.gathers();
         if self.sorted_after.is_some() && page.rows.is_some() {
             return Err(Error::invalid(
                 "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove the ORDER BY or the IN and sort client side, or disable paging for this query",
@@ -117,36 +117,22 @@ impl SelectPlan {
         }
         let pages_groups =
             self.group_by.is_some() && self.sorted_after.is_none() && page.rows.is_some();
-        let mut warnings = Vec::new();
-        let page = match nearest {
-            None => page,
-            // Its result is one page, which the read cannot count.
-            Some(_) => {
-                warnings.extend(page_warning(page.rows, limit));
-                Page::default()
-            }
+        // The nearest are one page, which the read cannot count.
+        let (page, warnings) = match nearest {
+            None => (page, Vec::new()),
+            Some(_) => (Page::default(), page_warning(page.rows, limit).into_iter().collect()),
         };
         let state = page.state.filter(|_| !gathers || pages_groups);
         let (left, resume) = match state.map(PagingState::decode).transpose()? {
             Some(state) => (state.rows_left.min(limit), Some(state.resume)),
             None => (limit, None),
         };
-        let page_rows = page.rows.map_or(u64::MAX, u64::from);
-        let mut limits = Limits::none(PAGE_BYTES);
+        let mut limits = self.limits(left, page.rows, nearest.is_some());
         // Of groups the encoder counts how many a partition gives.
         if self.group_by.is_none() {
             limits.rows_per_partition = per_partition;
         }
-        if gathers {
-            limits.page_rows = UNPAGED_ROWS;
-        } else if nearest.is_some() {
-            limits.page_bytes = u64::MAX;
-        } else {
-            (limits.rows, limits.page_rows) = (left, page_rows);
-            if page.rows.is_none() {
-                limits.page_bytes = RESULT_BYTES_MAX as u64;
-            }
-        }
+        let page_rows = page.rows.map_or(u64::MAX, u64::from);
         let is_paged = !gathers && page.rows.is_some();
         let nothing = BoundRead {
             command: None,
@@ -189,6 +175,28 @@ impl SelectPlan {
             now_s: bindings.time.now_s,
         };
         Ok(BoundRead { command: Some(command), ..nothing })
+    }
+
+    /// The limits of the read: `left` rows are left of the LIMIT.
+    fn limits(&self, left: u64, page_rows: Option<u32>, is_nearest: bool) -> Limits {
+        let mut limits = Limits::none(PAGE_BYTES);
+        if self.gathers() {
+            limits.page_rows = UNPAGED_ROWS;
+        } else if is_nearest {
+            limits.page_bytes = u64::MAX;
+        } else {
+            limits.rows = left;
+            match page_rows {
+                Some(rows) => limits.page_rows = rows.into(),
+                None => limits.page_bytes = RESULT_BYTES_MAX as u64,
+            }
+        }
+        limits
+    }
+
+    /// Whether the result is made of all rows before it has one.
+    fn gathers(&self) -> bool {
+        self.selection.is_aggregate() || self.sorted_after.is_some()
     }
 
     /// Whether a result may have more than one page of so many rows.
