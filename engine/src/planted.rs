@@ -130,6 +130,8 @@ pub enum Bug {
     IndexReattached,
     /// The second pass over the terms of a lookup begins one place too late.
     SecondPassTooLate,
+    /// A lookup ends one block before the last of its range.
+    LookupEndsEarly,
     /// What a lookup has left over begins behind one candidate too many.
     LookupSkipsCandidate,
 }
@@ -208,7 +210,8 @@ impl Bug {
     ];
 
     /// Those of indexes that long lists of postings show.
-    pub const OF_LONG_POSTINGS: [Bug; 2] = [Bug::IndexSkipsPostings, Bug::LookupSkipsCandidate];
+    pub const OF_LONG_POSTINGS: [Bug; 3] =
+        [Bug::IndexSkipsPostings, Bug::LookupSkipsCandidate, Bug::LookupEndsEarly];
 }
 
 /// Whether this bug is planted on this thread.

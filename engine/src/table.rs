@@ -309,6 +309,7 @@ impl Table {
 
     /// Indexes have come or gone. A memtable that began before one of them is flushed soon.
     fn follow_indexes(&self, before: &schema::Table, after: &schema::Table) {
+        self.index_state.settled.set(None);
         let is_new = |index: &schema::Index| before.index_by_id(index.id).is_none();
         if after.indexes().iter().any(is_new) {
             self.seal();
@@ -466,6 +467,7 @@ impl Table {
         self.damage.keep_notes_of(&views);
         self.quarantine.borrow_mut().retain(|id| views.iter().any(|view| view.entry.id() == *id));
         *self.views.borrow_mut() = views;
+        self.index_state.settled.set(None);
         *self.lanes.borrow_mut() = None;
     }
 

@@ -109,8 +109,15 @@ impl SelectPlan {
             }
             Partitions::Keys(_) if rows.is_all() => "one partition".to_owned(),
             Partitions::Keys(_) => "a part of one partition".to_owned(),
-            Partitions::Range(range) if *range == TokenRange::ALL => "full scan".to_owned(),
-            Partitions::Range(_) => "scan of a range of tokens".to_owned(),
+            Partitions::Range(range) => {
+                let scan = match *range == TokenRange::ALL {
+                    true => "full scan",
+                    false => "scan of a range of tokens",
+                };
+                // Which of both costs less is known where the rows are.
+                let index = if command.lookups.is_empty() { "" } else { "index, or " };
+                format!("{index}{scan}")
+            }
         }
     }
 
@@ -252,7 +259,7 @@ mod tests {
     fn an_index_that_is_asked_is_told() {
         let mut db = database();
         db.ok("CREATE INDEX ON t (v)");
-        let scan = "access, path, full scan; filter, v";
+        let scan = "access, path, index, or full scan; filter, v";
         for (text, steps) in [
             (
                 "v = 3",

@@ -69,6 +69,8 @@ pub struct BlockCache {
     opened_blocks: Cell<u64>,
     budget_bytes: Cell<u64>,
     index_bytes: Cell<u64>,
+    /// How many index files could not be used so far.
+    lost_indexes: Cell<u64>,
 }
 
 #[derive(Debug)]
@@ -105,7 +107,7 @@ impl BlockCache {
         let (opener, handles) = Default::default();
         let (queues, files, index_bytes) = (RefCell::new(queues), Cell::new(0), Cell::new(0));
         let budget_bytes = Cell::new(budget_bytes);
-        let opened_blocks = Cell::new(0);
+        let (opened_blocks, lost_indexes) = (Cell::new(0), Cell::new(0));
         Rc::new(BlockCache {
             queues,
             opener,
@@ -114,7 +116,18 @@ impl BlockCache {
             opened_blocks,
             budget_bytes,
             index_bytes,
+            lost_indexes,
         })
+    }
+
+    /// An index file cannot be used any more.
+    pub(crate) fn note_lost_index(&self) {
+        self.lost_indexes.set(self.lost_indexes.get() + 1);
+    }
+
+    /// How many index files could not be used so far: who looks for them again compares.
+    pub(crate) fn lost_indexes(&self) -> u64 {
+        self.lost_indexes.get()
     }
 
     /// Hits and misses since the start, and the bytes held now.

@@ -47,6 +47,9 @@ pub(crate) struct IndexState {
     pub(crate) is_building: Cell<bool>,
     /// Files of indexes that were dropped may be there.
     pub(crate) has_dropped: Cell<bool>,
+    /// With so many index files lost in the shard no view lacked one, and since then neither views nor indexes have
+    /// changed: there is nothing to look for.
+    pub(crate) settled: Cell<Option<u64>>,
     pub(crate) backoff: Backoff,
 }
 
@@ -146,13 +149,19 @@ pub(crate) async fn remove_files(disk: &Disk, table: &Definition, sstable: Uuid)
 impl Engine {
     /// A table that has something for the job to do, if it may be tried at this second.
     pub(crate) fn table_to_index(&self, now_s: u32) -> Option<TableId> {
+        let lost = self.cache.lost_indexes();
         let is_due = |table: &Table| {
             let state = &table.index_state;
-            let is_free = !state.is_building.get() && state.backoff.is_due(now_s);
+            let is_settled = state.settled.get() == Some(lost) && !state.has_dropped.get();
+            if is_settled || state.is_building.get() || !state.backoff.is_due(now_s) {
+                return false;
+            }
             let definition = table.definition();
-            is_free
-                && (state.has_dropped.get()
-                    || table.views().iter().any(|view| !view.lacks(&definition).is_empty()))
+            if table.views().iter().any(|view| !view.lacks(&definition).is_empty()) {
+                return true;
+            }
+            state.settled.set(Some(lost));
+            state.has_dropped.get()
         };
         let tables = self.tables.indexed();
         tables

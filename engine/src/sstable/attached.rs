@@ -58,6 +58,7 @@ impl Sstable {
         self.detach(id);
         let path = path.unwrap_or_else(|| format!("{}-{}", self.id(), id.0));
         self.attached.lost.borrow_mut().push((path, error.clone()));
+        self.cache.note_lost_index();
         if matches!(error, Error::Corrupt { .. }) && !planted(Bug::IndexReattached) {
             self.attached.suspects.borrow_mut().insert(id);
         }

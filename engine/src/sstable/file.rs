@@ -75,7 +75,7 @@ pub struct Sstable {
     filter: FileFilter,
     pub(super) wide: WideTable,
     statistics: Statistics,
-    cache: Rc<BlockCache>,
+    pub(super) cache: Rc<BlockCache>,
     number: u32,
     /// The files of its table's indexes that are beside it.
     pub(super) attached: Attached,
