@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! check_part ─► Ok(plain form) ─(the batch is noted)─► write_part ─┬─► durable
-//!            └► refused: nothing was written                       └─ Invalid ─► insist ─► durable, or later
+//!            └► refused: nothing was written                       └─ Invalid ─► insist ─┬─► durable, or later
+//!                         rows of views are too many by now ─► insist_alone ┴─► the views are built again
 //! ```
 //!
 //! Between the two steps the shard may have changed: a table is dropped, a row has grown. A part of a noted batch is
@@ -35,6 +36,15 @@ pub struct CheckedPart {
 }
 
 impl CheckedPart {
+    /// The tables that it is of.
+    pub fn tables(&self) -> Vec<TableId> {
+        let mutations = MutationRef::of_trusted_record(&self.record).flatten();
+        let mut tables: Vec<TableId> = mutations.map(|mutation| mutation.table).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        tables
+    }
+
     /// A part that depends on nothing that was read.
     pub fn plain(record: Box<[u8]>) -> CheckedPart {
         CheckedPart { record, read_at: Vec::new() }
@@ -49,13 +59,15 @@ impl Engine {
         if !self.check_record(&part)?.reads_first {
             return Ok(CheckedPart::plain(part));
         }
-        let record = self.plain_form(&part, &pause).await?.into_boxed_slice();
-        let mutations = MutationRef::of_trusted_record(&record).flatten();
-        let mut tables: Vec<TableId> = mutations.map(|mutation| mutation.table).collect();
-        tables.sort_unstable();
-        tables.dedup();
-        let read_at = tables.into_iter().map(|table| (table, self.truncations_of(table)));
-        Ok(CheckedPart { read_at: read_at.collect(), record })
+        let record = self.plain_form(&part, &pause).await?;
+        if self.have_views(&part) {
+            // What is refused for the rows of its views is refused now, and not when the batch is noted.
+            Box::pin(self.check_views(&part, record.clone(), &pause)).await?;
+        }
+        let record = record.into_boxed_slice();
+        let plain = CheckedPart::plain(record);
+        let read_at = plain.tables().into_iter().map(|table| (table, self.truncations_of(table)));
+        Ok(CheckedPart { read_at: read_at.collect(), ..plain })
     }
 
     /// Writes a part of a noted batch as [`write`](Engine::write) does; `Overloaded` also if a truncation has come
@@ -102,9 +114,39 @@ impl Engine {
         Cow::Owned(kept)
     }
 
-    /// Writes the part of a noted batch that [`write_part`](Engine::write_part) has refused as `Invalid`: what is there of its
-    /// tables. It waits for its turn and for space as every write, and `ticket` comes back as from `write`.
+    /// Writes the part of a noted batch that [`write_part`](Engine::write_part) has refused as `Invalid`: what is there
+    /// of its tables. It waits for its turn and for space as every write, and `ticket` comes back as from `write`.
     pub fn insist(&self, part: &CheckedPart, ticket: u64) -> Result<()> {
+        let Some((range, kept)) = self.what_is_there(part)? else {
+            self.writes.complete_empty(ticket);
+            return Ok(());
+        };
+        // What a base becomes is in its views.
+        if self.have_views(&kept) {
+            return self.queues.push(&kept, ticket, Kind::ReadsFirst);
+        }
+        match self.queues.must_wait(&kept) {
+            true => self.queues.push(&kept, ticket, Kind::Insisted),
+            false => self.take_or_defer(range, &kept, (ticket, Origin::Insisted)).map(drop),
+        }
+    }
+
+    /// Does the same without rows of views: they would be more than a write may have, or their bases' rows have grown.
+    /// The owner has the views built again, afterwards, too.
+    pub fn insist_alone(&self, part: &CheckedPart, ticket: u64) -> Result<()> {
+        let Some((range, kept)) = self.what_is_there(part)? else {
+            self.writes.complete_empty(ticket);
+            return Ok(());
+        };
+        match self.queues.must_wait(&kept) {
+            true => self.queues.push(&kept, ticket, Kind::Alone),
+            false => self.take_or_defer(range, &kept, (ticket, Origin::Alone)).map(drop),
+        }
+    }
+
+    /// What a part says of tables that are there and were not truncated, with the number of the range of ours that its
+    /// tokens are in; `None` if that is nothing.
+    fn what_is_there(&self, part: &CheckedPart) -> Result<Option<(u32, Vec<u8>)>> {
         let part = self.behind_truncations(part);
         let (mut kept, mut range) = (Vec::with_capacity(part.len()), None);
         let (mut cursor, tables) = (Cursor::new(&part), self.tables.by_id());
@@ -120,19 +162,7 @@ impl Engine {
                 put_bytes(&mut kept, bytes);
             }
         }
-        drop(tables);
-        let Some(range) = range else {
-            self.writes.complete_empty(ticket);
-            return Ok(());
-        };
-        // What a base becomes is in its views.
-        if self.have_views(&kept) {
-            return self.queues.push(&kept, ticket, Kind::ReadsFirst);
-        }
-        match self.queues.must_wait(&kept) {
-            true => self.queues.push(&kept, ticket, Kind::Insisted),
-            false => self.take_or_defer(range, &kept, (ticket, Origin::Insisted)).map(drop),
-        }
+        Ok(range.map(|range| (range, kept)))
     }
 
     /// Waits until what was answered is durable: at once, unless writes are answered before.

@@ -52,6 +52,8 @@ pub(crate) enum Origin {
     HasRead { truncations: u64 },
     /// It is written whatever became of its tables, and of their rows.
     Insisted,
+    /// The same, without rows of views.
+    Alone,
 }
 
 impl Deferred {

@@ -74,6 +74,8 @@ pub(crate) enum Kind {
     },
     /// It is written whatever became of its tables, and of their rows ([`Engine::insist`](crate::Engine::insist)).
     Insisted,
+    /// The same, without rows of views ([`Engine::insist_alone`](crate::Engine::insist_alone)).
+    Alone,
 }
 
 /// The writes of a shard that wait for others of their partitions.

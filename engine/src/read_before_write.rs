@@ -132,6 +132,7 @@ impl Engine {
             Kind::Plain | Kind::ReadsFirst => Origin::Sent,
             Kind::Made { truncations } => Origin::HasRead { truncations },
             Kind::Insisted => Origin::Insisted,
+            Kind::Alone => Origin::Alone,
         };
         if let Err(error) = self.take_queued(number, &record, (ticket, origin)) {
             self.queues.leave(number);
@@ -171,6 +172,7 @@ impl Engine {
                 self.queues.give_again()
             };
         };
+        self.has_read_bases(record, ticket);
         let mut resolved = made.and_then(|made| self.noted(made, ticket));
         let mut held = self.read_lists.holder();
         if let Err(Error::NotApplied { found }) = &resolved

@@ -34,11 +34,13 @@ pub(crate) struct Truncations {
     underway: Cell<u32>,
     /// One is to come behind a snapshot that is taken.
     announced: Cell<bool>,
+    /// How often the writes of the table are held.
+    held: Cell<u32>,
 }
 
 impl Truncations {
     fn is_underway(&self) -> bool {
-        self.underway.get() > 0 || self.announced.get()
+        self.underway.get() > 0 || self.announced.get() || self.held.get() > 0
     }
 
     /// The table has other materialized views now.
@@ -101,6 +103,24 @@ impl Engine {
     pub(crate) fn unannounce_truncation(&self, table: &Table) {
         table.truncations.announced.set(false);
         self.truncation_is_over();
+    }
+
+    /// The views of a table are to be emptied: until this is [taken back](Engine::release_writes) no write of the table
+    /// that reads first has its turn. Those that had it are in memory when this returns. Each call is taken back once.
+    pub async fn hold_writes(&self, id: TableId) -> Result<()> {
+        let table = self.table(id)?;
+        table.truncations.count();
+        table.truncations.held.set(table.truncations.held.get() + 1);
+        self.until_applied(self.log.positions().appended).await
+    }
+
+    /// Takes one [`hold_writes`](Engine::hold_writes) back.
+    pub fn release_writes(&self, id: TableId) {
+        if let Ok(table) = self.table(id) {
+            let held = &table.truncations.held;
+            held.set(held.get().saturating_sub(1));
+            self.truncation_is_over();
+        }
     }
 
     /// Who waits for a truncation looks again; so does one whose table is gone.

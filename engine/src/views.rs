@@ -31,7 +31,7 @@ use model::mutation::MutationRef;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::RowRef;
 use model::schema::ColumnKind;
-use model::{Deletion, TableId};
+use model::{Deletion, TableId, Token};
 use row::view_row;
 
 use crate::engine::Engine;
@@ -54,6 +54,12 @@ pub struct ViewStamp {
 pub trait Views: fmt::Debug {
     /// A timestamp later than any that it gave before, also before a restart, and the second now.
     fn stamp(&self) -> ViewStamp;
+
+    /// The write under this ticket has read these partitions of tables with views, each with the token of its key. It
+    /// is told after the writes before it that it has seen.
+    fn has_read(&self, ticket: u64, partitions: &[(TableId, Token)]) {
+        let _ = (ticket, partitions);
+    }
 
     /// Takes what belongs to other shards; gives the record of a note of it, which becomes durable with the write
     /// under this ticket. When the ticket is done with success the owner sends it, then tells the writer.
@@ -97,6 +103,35 @@ impl Engine {
         let tables = self.tables.by_id();
         let has = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
         MutationRef::of_trusted_record(record).flatten().any(|mutation| has(&mutation.table))
+    }
+
+    /// A write of this ticket has had its turn, and has read what it touches of tables with views.
+    pub(crate) fn has_read_bases(&self, record: &[u8], ticket: u64) {
+        let Some(views) = self.views.get() else { return };
+        let tables = self.tables.by_id();
+        let has = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
+        let bases = MutationRef::of_trusted_record(record).flatten();
+        let mut read: Vec<(TableId, Token)> = bases
+            .filter(|mutation| has(&mutation.table))
+            .map(|mutation| (mutation.table, mutation.token))
+            .collect();
+        read.sort_unstable();
+        read.dedup();
+        if !read.is_empty() {
+            views.has_read(ticket, &read);
+        }
+    }
+
+    /// Refuses a record whose rows of views would be too many, or too long, as the rows are now.
+    pub(crate) async fn check_views(
+        &self,
+        came: &[u8],
+        plain: Vec<u8>,
+        pause: &impl AsyncFn(),
+    ) -> Result<()> {
+        let stamp = self.views.get().ok_or_else(no_views)?.stamp();
+        let made = self.with_views(came, plain, stamp, pause).await?;
+        self.log.check_bytes(made.record.len() + made.elsewhere.len())
     }
 
     /// The record that is written here: with a note of what is sent to others, if anything is.
@@ -202,13 +237,20 @@ impl Engine {
         for (clustering, row) in &rows.rows {
             for view in views.iter() {
                 let of_base = (&**definition, mutation.key);
-                // A row whose key is too long for the view is not in it.
                 let row = view_row(view, of_base, clustering, Some(RowRef::trusted(row)));
-                made.again(view, row.unwrap_or(None))?;
+                made.again(view, row.map_or_else(left_out, Ok)?)?;
             }
             pause().await;
         }
         Ok(())
+    }
+}
+
+/// A row of a base whose key is too long for a view is not in it.
+fn left_out<T>(error: Error) -> Result<Option<T>> {
+    match error {
+        Error::Invalid(_) => Ok(None),
+        error => Err(error),
     }
 }
 
@@ -355,10 +397,13 @@ impl Before<'_, '_> {
         }
         for view in self.views.iter() {
             let row = |row| view_row(view, (&**self.base, key), clustering, row);
-            // One that is too long was never written to the view.
-            let old = row(Some(old)).unwrap_or(None);
+            let (old, new) = match (row(Some(old)), row(new)) {
+                // It was too long when the view was made, and the write need not have brought that.
+                (Err(long), new) => (left_out(long)?, new.or_else(left_out)?),
+                (Ok(old), new) => (old, new?),
+            };
             let old = if planted(Bug::OldViewRowStays) { None } else { old };
-            self.made.changed(view, old, row(new)?)?;
+            self.made.changed(view, old, new)?;
         }
         Ok(())
     }

@@ -154,6 +154,7 @@ impl Engine {
         let is_late = match origin {
             Origin::HasRead { truncations } => truncations != self.truncations_begun(record),
             Origin::Sent | Origin::Insisted => self.has_to_read(record),
+            Origin::Alone => false,
         };
         if is_late {
             return Err(Error::Overloaded(
@@ -174,7 +175,7 @@ impl Engine {
     /// Checks a record that has waited once more, unless it is insisted on: the table may be gone by now, and its rows
     /// may have grown. Gives the number of the range of ours that its tokens are in.
     pub(crate) fn range_again(&self, record: &[u8], origin: Origin) -> Result<u32> {
-        if origin != Origin::Insisted {
+        if !matches!(origin, Origin::Insisted | Origin::Alone) {
             return self.check_record(record).map(|checked| checked.range);
         }
         let first = MutationRef::of_trusted_record(record).next();

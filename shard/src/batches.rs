@@ -81,7 +81,7 @@ impl<P: Protocol> Shard<P> {
             let noted = || {
                 shard.batches.unnoted.borrow_mut().remove(&number);
             };
-            let hands = shard.hands(LineTo::Any);
+            let hands = shard.hands();
             let written = outbox::write(&hands, parts, (note, place), &table, noted).await;
             shard.batches.unnoted.borrow_mut().remove(&number);
             shard.complete(Ticket::Caller(number), written);
@@ -102,7 +102,10 @@ impl<P: Protocol> Shard<P> {
         let notes = match self.noted_batches(&table, now_s).await {
             Ok(notes) if notes.is_empty() => return self.batches.sent_again.set(true),
             Ok(notes) => notes,
-            Err(error) => return self.say_in_part(&error),
+            Err(error) => {
+                self.batches.sent_again.set(true);
+                return self.say_in_part(&error);
+            }
         };
         let done = Rc::new(crate::notify::Notify::new());
         let (shard, told) = (self.clone(), done.clone());
@@ -111,7 +114,7 @@ impl<P: Protocol> Shard<P> {
         self.runtime.spawn(work, async move {
             let mut sent = 0;
             for notes in notes.chunks(BATCHES_SENT_AT_ONCE) {
-                let hands = shard.hands(LineTo::Any);
+                let hands = shard.hands();
                 let again = notes.iter();
                 let again =
                     again.map(|note| outbox::send_again(&hands, shard.sharder, note, &table));
@@ -133,9 +136,9 @@ impl<P: Protocol> Shard<P> {
         or(done.notified(), is_late).await;
     }
 
-    /// Waits until what was noted before this start is sent.
+    /// Waits until what was noted before this start is sent, or cannot be: it cannot be read, or the disk is full.
     pub(crate) async fn until_notes_are_sent(&self) {
-        while !self.batches.sent_again.get() {
+        while !self.batches.sent_again.get() && !self.engine.is_disk_full() {
             self.runtime.sleep(BATCH_RETRY).await;
         }
     }
@@ -182,6 +185,11 @@ impl<P: Protocol> Shard<P> {
         self.durably(|ticket| self.engine.insist(part, ticket)).await
     }
 
+    /// The same, without rows of views.
+    pub(crate) async fn insist_alone_durably(&self, part: &CheckedPart) -> Result<()> {
+        self.durably(|ticket| self.engine.insist_alone(part, ticket)).await
+    }
+
     async fn durably(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let slot = Slot::new();
         let entry = self.peers.remember(Waiting::Task(slot.clone()));
@@ -208,13 +216,20 @@ impl<P: Protocol> Shard<P> {
 pub(crate) struct ShardHands<'s, P: Protocol> {
     shard: &'s Shard<P>,
     line: LineTo,
+    /// The number of what a write has noted.
+    note: Option<u64>,
 }
 
 impl<P: Protocol> Shard<P> {
-    /// What an outbox is done with. Of the second line is what a write has noted, for whose end a peer may wait: it
-    /// goes to tables without views, so its parts wait for no peer.
-    pub(crate) fn hands(&self, line: LineTo) -> ShardHands<'_, P> {
-        ShardHands { shard: self, line }
+    /// What an outbox is done with.
+    pub(crate) fn hands(&self) -> ShardHands<'_, P> {
+        ShardHands { shard: self, line: LineTo::Any, note: None }
+    }
+
+    /// What this note of a write is sent with, by the second line: a peer may wait for its end. It goes to tables
+    /// without views, so its parts wait for no peer.
+    pub(crate) fn hands_of_note(&self, number: u64) -> ShardHands<'_, P> {
+        ShardHands { shard: self, line: LineTo::Noted, note: Some(number) }
     }
 }
 
@@ -224,6 +239,24 @@ impl<P: Protocol> ShardHands<'_, P> {
             Reply::Done(result) => result.map_err(|error| *error),
             _ => unreachable!("it is done or it is not"),
         }
+    }
+}
+
+impl<P: Protocol> ShardHands<'_, P> {
+    /// Has a part written without the rows of its views, which are built again: noted before, for a crash on the way,
+    /// and after, for a build may have ended between.
+    async fn insist_alone(&self, (owner, part): PlainPart, why: &str) -> Result<()> {
+        let (shard, bases) = (self.shard, part.tables());
+        tracing::warn!(
+            why,
+            "a part of a logged batch is written without rows of views, which are built again"
+        );
+        shard.have_views_built_again(&bases).await?;
+        match owner == shard.me() {
+            true => shard.insist_alone_durably(&part).await?,
+            false => self.ask(owner, Request::InsistAlone(Box::new(part))).await?,
+        }
+        shard.have_views_built_again(&bases).await
     }
 }
 
@@ -240,6 +273,11 @@ impl<P: Protocol> Hands for ShardHands<'_, P> {
     }
 
     async fn send(&self, (owner, part): PlainPart) -> Result<()> {
+        if let (Some(number), Some(views)) = (self.note, self.shard.views.get())
+            && views.is_left_out(number, &part.record)
+        {
+            return Ok(());
+        }
         match owner == self.shard.me() {
             true => self.shard.write_part_durably(&part).await,
             false => self.ask(owner, Request::Part(Box::new(part))).await,
@@ -247,12 +285,16 @@ impl<P: Protocol> Hands for ShardHands<'_, P> {
     }
 
     async fn insist(&self, (owner, part): PlainPart) -> Result<()> {
-        match owner == self.shard.me() {
+        let insisted = match owner == self.shard.me() {
             true => self.shard.insist_durably(&part).await,
             false => {
                 let schema = self.shard.schema_number();
-                self.ask(owner, Request::Insist(Box::new(part), schema)).await
+                self.ask(owner, Request::Insist(Box::new(part.clone()), schema)).await
             }
+        };
+        match insisted {
+            Err(Error::Invalid(why)) => self.insist_alone((owner, part), &why).await,
+            insisted => insisted,
         }
     }
 

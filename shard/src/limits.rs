@@ -105,7 +105,9 @@ pub const STALLS_MAX: usize = 128;
 pub const VIEW_BUILD_PAGE_ROWS: u64 = 256;
 /// The same in bytes, beside one row that is longer.
 pub const VIEW_BUILD_PAGE_BYTES: u64 = 256 << 10;
-/// After so many of these it is noted how far the core is.
+/// Partitions of such a page whose rows are written at a time: they take turns that clients' writes could have.
+pub const VIEW_BUILD_SLICES: usize = 8;
+/// After so many pages it is noted how far the core is.
 pub const VIEW_BUILD_NOTED_PAGES: u32 = 16;
 /// How long the first core waits before it tries again to build a view.
 pub const VIEW_BUILD_RETRY: Duration = Duration::from_secs(1);

@@ -49,6 +49,8 @@ pub enum Request<A> {
     /// The same of a part that was refused as `Invalid`: what there is of its tables, by a schema of this number or a
     /// later one.
     Insist(Box<CheckedPart>, u64),
+    /// The same of one that was refused again, for rows of views that it would have to write: without them.
+    InsistAlone(Box<CheckedPart>),
     /// Read what the receiver owns.
     Read(Box<ReadCommand>),
     /// No one waits any more for the `Read` that the asker named so.
@@ -70,7 +72,7 @@ pub enum Request<A> {
 /// The reply to a [`Request`].
 #[derive(Debug)]
 pub enum Reply<R> {
-    /// To `Apply`, `Part`, `Insist`, `EndRead`, `Schema` and `Truncate`, and to a `Read` that was ended.
+    /// To `Apply`, `Part`, `Insist`, `InsistAlone`, `EndRead`, `Schema` and `Truncate`, and to a `Read` that was ended.
     Done(Result<(), Box<Error>>),
     /// To `CheckPart`: the part in plain form.
     Part(Result<Box<CheckedPart>, Box<Error>>),

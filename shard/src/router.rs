@@ -6,8 +6,8 @@
 //! ask     the layer above on other cores      truncate, upkeep: every shard, wait for all
 //! ```
 //!
-//! What a peer has no slots for waits, in the order in which it was sent (`peers.rs`). So many that wait that nothing new
-//! is sent are `Overloaded`, said before anything was done. A write over several owners is
+//! What a peer has no slots for waits, in the order in which it was sent (`peers.rs`). So many that wait that nothing
+//! new is sent are `Overloaded`, said before anything was done. A write over several owners is
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
 //! the writer is told that it failed. Of a logged batch all is written or nothing (`batches.rs`).
 
@@ -198,11 +198,6 @@ impl<P: Protocol> Shard<P> {
             Reply::Service(answer) => answer,
             _ => unreachable!("the layer above is answered by the layer above"),
         }
-    }
-
-    /// Forgets the rows of a table and of its materialized views on every core, durably.
-    pub async fn truncate_with_views(&self, table: TableId) -> Result<()> {
-        self.with_views(table, async || self.truncate(table).await).await
     }
 
     /// Forgets the rows of a table on every core, durably.

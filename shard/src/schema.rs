@@ -94,20 +94,37 @@ impl<P: Protocol> Shard<P> {
         before: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<Arc<Schema>, AlterError> {
         assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
-        let mut log = loop {
-            // One change at a time: the task that has the log holds the turn.
-            match self.schema.log.take() {
-                Some(log) => break log,
-                None => self.runtime.sleep(JOB_WAIT).await,
-            }
-        };
+        let mut log = self.take_schema_log().await;
         let result = self.append_change(&mut log, alteration, before).await;
-        let other = self.schema.log.replace(Some(log));
-        assert!(other.is_none(), "there is one log of the schema");
+        self.give_schema_log_back(log);
         let schema = result?;
         let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
         assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");
         Ok(schema)
+    }
+
+    /// Does something while the schema stays as it is, one after the other, on the first shard.
+    pub(crate) async fn while_schema_stays<T>(&self, work: impl AsyncFnOnce() -> T) -> T {
+        assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
+        let log = self.take_schema_log().await;
+        let done = work().await;
+        self.give_schema_log_back(log);
+        done
+    }
+
+    /// One change at a time: the task that has the log holds the turn.
+    async fn take_schema_log(&self) -> SchemaChanges {
+        loop {
+            match self.schema.log.take() {
+                Some(log) => return log,
+                None => self.runtime.sleep(JOB_WAIT).await,
+            }
+        }
+    }
+
+    fn give_schema_log_back(&self, log: SchemaChanges) {
+        let other = self.schema.log.replace(Some(log));
+        assert!(other.is_none(), "there is one log of the schema");
     }
 
     async fn append_change(

@@ -17,13 +17,13 @@
 //! Not here: sockets and CQL (`server`), when to flush or compact (`background.rs`, the engine).
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use engine::async_mutex::AsyncMutex;
 use engine::{Engine, Error, Result};
-use model::{ReadCommand, Schema};
+use model::{ReadCommand, Schema, TableId};
 
 use crate::background::Background;
 use crate::batches::Batches;
@@ -62,8 +62,10 @@ pub struct Shard<P: Protocol> {
     pub(crate) batches: Batches,
     /// What keeps materialized views, once there is a clock.
     pub(crate) views: OnceCell<Rc<ViewKeeper>>,
-    /// Rung when the schema has changed: there may be a view to build.
+    /// Rung when the schema has changed, or a view is left: there may be a view to build.
     pub(crate) view_bell: Notify,
+    /// On the first core: views that a TRUNCATE has left empty, or with rows that the base has no more.
+    pub(crate) views_left: RefCell<BTreeSet<TableId>>,
     wake: Arc<Notify>,
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
@@ -106,6 +108,7 @@ impl<P: Protocol> Shard<P> {
             batches: Batches::new(BatchesTable::of(&parts.schema)),
             views: OnceCell::new(),
             view_bell: Notify::new(),
+            views_left: RefCell::default(),
             schema: CurrentSchema::new(parts.schema, parts.schema_log),
             completions: Completions::default(),
             wake: parts.wake,
@@ -223,6 +226,11 @@ impl<P: Protocol> Shard<P> {
                         false => shard.insist_durably(&part).await,
                     };
                     Reply::Done(insisted.map_err(Box::new))
+                })
+            }
+            Request::InsistAlone(part) => {
+                self.reply_later(Group::Requests, asker, async move |shard| {
+                    Reply::Done(shard.insist_alone_durably(&part).await.map_err(Box::new))
                 })
             }
             Request::Read(command) => self.serve_read(asker, *command),

@@ -7,7 +7,8 @@
 //!
 //! 1. Each table is whole as of one instant on each shard; what was acknowledged before the call is in it.
 //! 2. A failure removes what was made. A crash leaves a directory without a manifest, which the next start removes.
-//! 3. A table that comes back has the id, the columns and the timestamps that it had: newer deletions stay in force.
+//! 3. Materialized views are built again when their table comes back, and do not come back by themselves.
+//! 4. A table that comes back has the id, the columns and the timestamps that it had: newer deletions stay in force.
 //!
 //! Not here: the files (`engine/src/snapshot.rs`), who asks (the server's admin socket, DROP and TRUNCATE).
 
@@ -206,7 +207,14 @@ impl<P: Protocol> Shard<P> {
             return Err(Error::invalid(format!("There is no snapshot {tag}.")));
         }
         let manifest = read(disk, &dir).await?;
-        let tables: Vec<&Table> = manifest.tables().filter(|table| meant(table)).collect();
+        let meant: Vec<&Table> = manifest.tables().filter(|table| meant(table)).collect();
+        let is_view = |table: &&Table| table.view().is_some();
+        let (views, tables): (Vec<_>, Vec<_>) = meant.into_iter().partition(is_view);
+        if let (Some(Table { keyspace, name, .. }), true) = (views.first(), tables.is_empty()) {
+            return Err(Error::invalid(format!(
+                "{keyspace}.{name} is a materialized view: restore its table, and CREATE it if it is not there"
+            )));
+        }
         if tables.is_empty() {
             return Err(Error::invalid(format!("The snapshot {tag} has no such table.")));
         }
@@ -218,6 +226,9 @@ impl<P: Protocol> Shard<P> {
         for change in manifest.changes_for(&tables) {
             self.make_missing(change).await?;
         }
+        let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
+        // Before, for a crash on the way; and after: a build may have ended between.
+        self.build_views_again(&ids).await?;
         let mut files = BTreeSet::new();
         for table in tables {
             let views: Arc<[ViewEntry]> = manifest.views_of(table.id).cloned().collect();
@@ -230,6 +241,7 @@ impl<P: Protocol> Shard<P> {
                 ))
             })?;
         }
+        self.build_views_again(&ids).await?;
         Ok(files.len() as u64)
     }
 

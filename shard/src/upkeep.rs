@@ -45,8 +45,14 @@ pub enum Upkeep {
     TruncateToCut(TableId),
     /// Forget a table's cut.
     EndCut(TableId),
-    /// Hold the writes of a base, whose views are to be emptied with it, until its cut is forgotten.
+    /// Hold the writes of a base, whose views are to be emptied, until they are released.
     HoldWrites(TableId),
+    /// Take the writes of a base again.
+    ReleaseWrites(TableId),
+    /// Leave out rows of these views that are noted and not sent: the views are emptied.
+    LeaveOut(Arc<[TableId]>),
+    /// Have the views of these tables emptied and built again. Only the first shard is asked.
+    BuildViewsAgain(Arc<[TableId]>),
     /// Wait until what was noted before the start is sent.
     AwaitNotes,
     /// Write the rows of a view's base to the view.
@@ -140,6 +146,18 @@ impl<P: Protocol> Shard<P> {
             }
             Upkeep::HoldWrites(base) => {
                 self.hold_writes(*base).await?;
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::ReleaseWrites(base) => {
+                self.engine.release_writes(*base);
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::LeaveOut(views) => {
+                self.leave_out(views).await;
+                return Ok(self.status_of(&[]));
+            }
+            Upkeep::BuildViewsAgain(bases) => {
+                self.build_views_again(bases).await?;
                 return Ok(self.status_of(&[]));
             }
             Upkeep::AwaitNotes => {

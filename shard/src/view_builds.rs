@@ -1,7 +1,8 @@
-//! How the rows that a base has already come into a new view, and how a base is emptied with its views.
+//! How the rows that a base has already come into a new view.
 //!
 //! ```text
-//! first core: a view that is not in system.built_views ─► (is it to be emptied?) ─► every core: its part ─► built
+//! first core: a view that is not in system.built_views ─► (is it to be emptied?) ─► every core: its part
+//!     ─► (is it to be emptied by now?) ─► built
 //! every core: a page of the base ─► its rows, as slices, through the queues of their partitions ─► how far: noted
 //! ```
 //!
@@ -9,10 +10,9 @@
 //!    read, what comes into it later has rows of the view. A slice is written to the view in
 //!    the turn of its partition, as the rows are then: it never brings back what a write has changed.
 //! 2. What is noted of how far a core is may be late, never early: after a crash a few slices are written twice.
-//! 3. Before a TRUNCATE begins, its views are noted as not built and to be emptied. So a start makes good one that a
-//!    crash has cut off between the base and its views.
 //!
-//! Not here: what a slice becomes (`engine/src/views.rs`), the rows of the two tables (`view_tables.rs`).
+//! Not here: what a slice becomes (`engine/src/views.rs`), the rows of the two tables (`view_tables.rs`), TRUNCATE
+//! (`emptying.rs`).
 
 use std::rc::Rc;
 
@@ -28,10 +28,9 @@ use uuid::Uuid;
 use crate::groups::Group;
 use crate::limits::{
     BATCH_RETRY, VIEW_BUILD_NOTED_PAGES, VIEW_BUILD_PAGE_BYTES, VIEW_BUILD_PAGE_ROWS,
-    VIEW_BUILD_RETRY,
+    VIEW_BUILD_RETRY, VIEW_BUILD_SLICES,
 };
 use crate::outbox::Hands;
-use crate::peers::LineTo;
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::router::{join, split};
@@ -70,49 +69,42 @@ impl<P: Protocol> Shard<P> {
         }
         let is_built = |view: &Table| built.rows.iter().any(|(_, _, id)| *id == Some(view.id));
         let views: Vec<_> = schema.tables().filter(|table| table.view().is_some()).collect();
-        for view in views.into_iter().filter(|view| !is_built(view)) {
-            self.build(view, &tables, host).await?;
+        let is_left = |view: &Table| self.views_left.borrow().contains(&view.id);
+        let mut result = Ok(());
+        for view in views.into_iter().filter(|view| !is_built(view) || is_left(view)) {
+            // One that cannot be built keeps none of the others from it.
+            result = result.and(self.build(view, &tables, host).await);
         }
-        Ok(())
+        result
     }
 
     async fn build(&self, view: &Table, tables: &ViewTables, host: Uuid) -> Result<()> {
-        let mut begun = tables.progress_rows();
-        let command = tables.read_progress(&view.keyspace, self.view_time()?.now_s);
-        self.read(&command, &mut begun).await?;
-        if begun.to_empty.contains(&view.id) {
-            self.empty(view).await?;
-            let record = tables.unbegun(&view.keyspace, &view.name, self.view_time()?)?;
-            self.write_parts(&record).await?;
+        if self.is_to_empty(view, tables).await? {
+            self.empty_left(view, tables).await?;
         }
         let name = (&*view.keyspace, &*view.name);
         let record = tables.status(name, host, Some("STARTED"), self.view_time()?)?;
         self.write_parts(&record).await?;
         tracing::info!(keyspace = %view.keyspace, view = %view.name, "building a materialized view");
         self.upkeep(&Upkeep::BuildView(view.id)).await?;
-        if self.schema().table_by_id(view.id).is_none() {
-            return Ok(());
-        }
-        let at = self.view_time()?;
-        let mut record = tables.built(view, at)?;
-        record.extend(tables.unbegun(&view.keyspace, &view.name, at)?);
-        record.extend(tables.status(name, host, Some("SUCCESS"), at)?);
-        self.write_parts(&record).await?;
+        self.while_schema_stays(async || {
+            if self.schema().table_by_id(view.id).is_none() {
+                return Ok(());
+            }
+            if self.is_to_empty(view, tables).await? {
+                return Err(Error::Overloaded(
+                    "a TRUNCATE that has failed while the view was built",
+                ));
+            }
+            let at = self.view_time()?;
+            let mut record = tables.built(view, at)?;
+            record.extend(tables.unbegun(&view.keyspace, &view.name, at)?);
+            record.extend(tables.status(name, host, Some("SUCCESS"), at)?);
+            self.write_parts(&record).await
+        })
+        .await?;
         tracing::info!(keyspace = %view.keyspace, view = %view.name, "a materialized view is built");
         Ok(())
-    }
-
-    /// Empties a view that a TRUNCATE has left.
-    async fn empty(&self, view: &Table) -> Result<()> {
-        let Some(base) = view.view().map(|view| view.base) else { return Ok(()) };
-        self.upkeep(&Upkeep::AwaitNotes).await?;
-        let held = self.upkeep(&Upkeep::HoldWrites(base)).await;
-        let emptied = match held {
-            Ok(_) => self.truncate(view.id).await,
-            Err(error) => Err(error),
-        };
-        self.upkeep(&Upkeep::EndCut(base)).await?;
-        emptied
     }
 
     /// Writes the rows of this core's part of a view's base to the view.
@@ -141,10 +133,10 @@ impl<P: Protocol> Shard<P> {
             let mut rows = Slices::default();
             let pauses = ReadPauses::new(&self.runtime, Group::Background);
             let end = self.engine.read(&left, &mut rows, || pauses.turn()).await?;
-            join(rows.0.iter().map(|slice| self.write_slice(definition.base, slice)))
-                .await
-                .into_iter()
-                .collect::<Result<()>>()?;
+            for slices in rows.0.chunks(VIEW_BUILD_SLICES) {
+                let written = slices.iter().map(|slice| self.write_slice(definition.base, slice));
+                join(written).await.into_iter().collect::<Result<()>>()?;
+            }
             let last = match &end.more {
                 Some(more) => Token(more.token.0.saturating_sub(1)),
                 None => range.last,
@@ -203,60 +195,17 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
-    /// Empties a base and its views: `truncate` empties the base.
-    pub(crate) async fn with_views<T, E: From<Error>>(
-        &self,
-        base: TableId,
-        truncate: impl AsyncFnOnce() -> Result<T, E>,
-    ) -> Result<T, E> {
-        let schema = self.schema();
-        let table = schema.table_by_id(base);
-        let views: Vec<_> = table.into_iter().flat_map(|table| schema.views_of(table)).collect();
-        let (Some(tables), false) = (ViewTables::of(&schema), views.is_empty()) else {
-            return truncate().await;
-        };
-        let mut built = tables.built_rows();
-        self.read(&tables.read_built(self.view_time()?.now_s), &mut built).await?;
-        for view in &views {
-            let mut record = tables.unbuilt(&view.keyspace, &view.name, self.view_time()?)?;
-            record.extend(tables.to_empty(view, self.view_time()?)?);
-            self.write_parts(&record).await?;
-        }
-        let emptied = async {
-            self.upkeep(&Upkeep::HoldWrites(base)).await?;
-            join(views.iter().map(|view| self.truncate(view.id)))
-                .await
-                .into_iter()
-                .collect::<Result<()>>()?;
-            truncate().await
-        };
-        let emptied = emptied.await;
-        self.upkeep(&Upkeep::EndCut(base)).await?;
-        if emptied.is_ok() {
-            let was_built = |view: &Table| built.rows.iter().any(|(_, _, id)| *id == Some(view.id));
-            for view in views {
-                let at = self.view_time()?;
-                let mut record = tables.unbegun(&view.keyspace, &view.name, at)?;
-                if was_built(view) {
-                    record.extend(tables.built(view, at)?);
-                }
-                self.write_parts(&record).await?;
-            }
-        }
-        emptied
-    }
-
     /// Writes a record to its owners, durably.
-    async fn write_parts(&self, record: &[u8]) -> Result<()> {
+    pub(crate) async fn write_parts(&self, record: &[u8]) -> Result<()> {
         if record.is_empty() {
             return Ok(());
         }
-        let (parts, hands) = (split(record, self.sharder)?, self.hands(LineTo::Any));
+        let (parts, hands) = (split(record, self.sharder)?, self.hands());
         let send = async |(owner, part)| hands.send((owner, CheckedPart::plain(part))).await;
         join(parts.into_iter().map(send)).await.into_iter().collect()
     }
 
-    fn view_time(&self) -> Result<At> {
+    pub(crate) fn view_time(&self) -> Result<At> {
         let views = self.views.get().ok_or_else(|| Error::invalid("a shard without a clock"))?;
         Ok(views.at())
     }

@@ -6,7 +6,8 @@
 //! crash in between ─► the note is found by the next start and sent again (`batches.rs`)
 //! ```
 //!
-//! 1. The writer is told after all rows of views are durable: a view is never behind a write that was answered.
+//! 1. The writer is told after all rows of views are durable, its own and those of writes that it has seen
+//!    (`view_order.rs`): a view is never behind a write that was answered.
 //! 2. A note is durable with the write it belongs to, in one record: both are there after a crash, or neither.
 //! 3. Rows of views that arrive twice, or later than newer ones, change nothing: their timestamps say so.
 //!
@@ -14,24 +15,25 @@
 //! (`view_builds.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::rc::Rc;
 
 use engine::{Error, Result, ViewStamp, Views};
+use model::{MutationRef, TableId, Token};
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::groups::Group;
-use crate::limits::VIEW_SENDS_LOOK;
 use crate::message::Reply;
 use crate::outbox::{self, BatchesTable, Note, Place, Places};
 use crate::owner::{ShardId, Sharder};
-use crate::peers::{LineTo, Waiting};
+use crate::peers::Waiting;
 use crate::protocol::Protocol;
 use crate::shard::Shard;
 use crate::stalls::Work;
 use crate::ticket::Ticket;
+use crate::view_order::{Behind, TellingOrder};
 use crate::view_tables::At;
 
 /// Ticks of 100 ns from 1582 to 1970, in microseconds: where the time of a timeuuid begins.
@@ -44,13 +46,17 @@ pub(crate) struct ViewKeeper {
     me: ShardId,
     table: Option<BatchesTable>,
     places: Rc<Places>,
-    /// What belongs to others of writes that are not done, by the writes' tickets.
-    noted: RefCell<HashMap<u64, Noted>>,
+    /// Writes of bases that are not done, by their tickets.
+    writes: RefCell<HashMap<u64, BaseWrite>>,
     /// How many are in it: each write that is done asks.
     waiting: Cell<usize>,
+    /// In which order they are told.
+    order: TellingOrder,
     /// The numbers of those that are not sent to their end.
     open: RefCell<BTreeSet<u64>>,
     next: Cell<u64>,
+    /// Views that were emptied: their rows in notes before this number are gone with them.
+    left_out: RefCell<BTreeMap<TableId, u64>>,
     now_s: Cell<u32>,
     /// The last bytes of the names of notes: a clock sequence and a node number that no core has had before.
     tail: [u8; 8],
@@ -62,8 +68,15 @@ impl fmt::Debug for ViewKeeper {
     }
 }
 
+/// A write of a base that has had its turn.
+#[derive(Default)]
+pub(crate) struct BaseWrite {
+    place: Behind,
+    noted: Option<Noted>,
+}
+
 /// What is to be sent when a write is done.
-pub(crate) struct Noted {
+struct Noted {
     note: Note,
     number: u64,
     place: Place,
@@ -89,24 +102,26 @@ impl ViewKeeper {
                 "rows of materialized views for other shards",
                 "memory of rows of materialized views for other shards",
             ),
-            noted: RefCell::default(),
+            writes: RefCell::default(),
             waiting: Cell::new(0),
+            order: TellingOrder::default(),
             open: RefCell::default(),
             next: Cell::new(0),
+            left_out: RefCell::default(),
             now_s: Cell::new(0),
             tail,
         }
     }
 
-    /// What was noted with the write of this ticket, which is done.
+    /// The write of this ticket is done: what is to be sent for it, or waited for, if anything is.
     #[inline]
-    pub(crate) fn take(&self, ticket: u64) -> Option<Noted> {
+    pub(crate) fn take(&self, ticket: u64) -> Option<BaseWrite> {
         if self.waiting.get() == 0 {
             return None;
         }
-        let noted = self.noted.borrow_mut().remove(&ticket)?;
-        self.waiting.set(self.noted.borrow().len());
-        Some(noted)
+        let write = self.writes.borrow_mut().remove(&ticket)?;
+        self.waiting.set(self.writes.borrow().len());
+        (write.noted.is_some() || !write.place.is_first()).then_some(write)
     }
 
     /// Now, for what is noted of how views are built: no older than what any core was given.
@@ -116,16 +131,34 @@ impl ViewKeeper {
 
     /// It has been sent, or came to nothing.
     fn ended(&self, noted: &Noted) {
-        self.open.borrow_mut().remove(&noted.number);
+        let mut open = self.open.borrow_mut();
+        open.remove(&noted.number);
+        if open.is_empty() {
+            self.left_out.borrow_mut().clear();
+        }
+    }
+
+    /// Rows of these views are left out of what is noted until now and not sent.
+    pub(crate) fn leave_out(&self, views: &[TableId]) {
+        let next = self.next();
+        self.left_out.borrow_mut().extend(views.iter().map(|view| (*view, next)));
+    }
+
+    /// Whether all rows of a record that were noted under this number are left out.
+    pub(crate) fn is_left_out(&self, number: u64, record: &[u8]) -> bool {
+        let left_out = self.left_out.borrow();
+        let mut mutations = MutationRef::of_trusted_record(record).flatten();
+        let is_gone = |view: &TableId| left_out.get(view).is_some_and(|before| number < *before);
+        !left_out.is_empty() && mutations.all(|mutation| is_gone(&mutation.table))
     }
 
     /// The number that the next note will have.
-    fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.next.get()
     }
 
     /// Whether all notes with smaller numbers are at their end.
-    fn is_past(&self, number: u64) -> bool {
+    pub(crate) fn is_past(&self, number: u64) -> bool {
         self.open.borrow().first().is_none_or(|first| *first >= number)
     }
 
@@ -156,6 +189,13 @@ impl Views for ViewKeeper {
         ViewStamp { timestamp_us: self.clock.timestamp_us(), now_s }
     }
 
+    fn has_read(&self, ticket: u64, partitions: &[(TableId, Token)]) {
+        let (place, noted) = (self.order.place(partitions), None);
+        let mut writes = self.writes.borrow_mut();
+        writes.insert(ticket, BaseWrite { place, noted });
+        self.waiting.set(writes.len());
+    }
+
     fn note(&self, ticket: u64, elsewhere: Vec<u8>, stamp: ViewStamp) -> Result<Vec<u8>> {
         let table = self.table.ok_or_else(|| Error::invalid("there is no table system.batches"))?;
         let place = self.places.take(elsewhere.len())?;
@@ -164,9 +204,15 @@ impl Views for ViewKeeper {
         let record = table.noted(&note);
         let number = self.next.replace(self.next() + 1);
         self.open.borrow_mut().insert(number);
-        let other = self.noted.borrow_mut().insert(ticket, Noted { note, number, place });
-        assert!(other.is_none(), "the ticket of a write that reads first is no other write's");
-        self.waiting.set(self.noted.borrow().len());
+        let mut writes = self.writes.borrow_mut();
+        let write = writes.entry(ticket).or_default();
+        assert!(
+            write.noted.is_none(),
+            "the ticket of a write that reads first is no other write's"
+        );
+        self.order.note(&write.place, number);
+        write.noted = Some(Noted { note, number, place });
+        self.waiting.set(writes.len());
         Ok(record)
     }
 }
@@ -185,33 +231,39 @@ impl<P: Protocol> Shard<P> {
     pub(crate) fn written(self: &Rc<Self>, ticket: Ticket, result: Result<()>) {
         match self.views.get().and_then(|views| views.take(ticket.to_bits())) {
             None => self.settle(ticket, result),
-            Some(noted) => self.send_noted(noted, ticket, result),
+            Some(write) => self.tell_in_order(write, ticket, result),
         }
     }
 
     #[cold]
-    fn send_noted(self: &Rc<Self>, noted: Noted, ticket: Ticket, result: Result<()>) {
-        let views = self.views.get().expect("it has noted something").clone();
-        let (Ok(()), Some(table)) = (&result, views.table) else {
-            views.ended(&noted);
-            return self.settle(ticket, result);
-        };
-        let shard = self.clone();
+    fn tell_in_order(self: &Rc<Self>, write: BaseWrite, ticket: Ticket, mut result: Result<()>) {
+        let (shard, BaseWrite { place, noted }) = (self.clone(), write);
         let work = Work { group: Group::Requests, name: "rows of materialized views", table: None };
         self.runtime.spawn(work, async move {
-            // Nothing is sent before it is durable here.
-            let mut sent = shard.engine.until_answered_is_durable().await;
-            if sent.is_ok() {
-                // Writers on other cores wait for this one, so it waits for nothing that waits for a write.
-                let hands = shard.hands(LineTo::Noted);
-                sent = outbox::send_again(&hands, shard.sharder, &noted.note, &table).await;
+            let views = shard.views.get().expect("it has a write");
+            let number = noted.as_ref().map(|noted| noted.number);
+            if let Some(noted) = noted {
+                if result.is_ok() {
+                    result = shard.send_noted(views, &noted).await;
+                }
+                views.ended(&noted);
+                drop(noted.place);
             }
-            views.ended(&noted);
-            drop(noted.place);
-            shard.settle(ticket, sent);
+            views.order.until_first(&place).await;
+            number.into_iter().for_each(|number| views.order.told(&place, number));
+            shard.settle(ticket, result);
             // The pass takes it; it may be asleep.
             shard.wake().notify();
         });
+    }
+
+    async fn send_noted(&self, views: &ViewKeeper, noted: &Noted) -> Result<()> {
+        let table = views.table.expect("it has noted something");
+        // Nothing is sent before it is durable here.
+        self.engine.until_answered_is_durable().await?;
+        // Writers on other cores wait for this one, so it waits for nothing that waits for a write.
+        let hands = self.hands_of_note(noted.number);
+        outbox::send_again(&hands, self.sharder, &noted.note, &table).await
     }
 
     /// Gives the result of a write to who waits for it.
@@ -223,17 +275,5 @@ impl<P: Protocol> Shard<P> {
             }
             ticket => self.completions.push(ticket, result),
         }
-    }
-
-    /// Holds all writes of a base until its cut is ended, or it is truncated; returns when the rows of
-    /// views of those before are where they belong.
-    pub(crate) async fn hold_writes(&self, base: model::TableId) -> Result<()> {
-        self.engine.announce_truncation(base).await?;
-        let Some(views) = self.views.get() else { return Ok(()) };
-        let until = views.next();
-        while !views.is_past(until) {
-            self.runtime.sleep(VIEW_SENDS_LOOK).await;
-        }
-        Ok(())
     }
 }

@@ -16,6 +16,7 @@ use messina_shard::message::AlterError;
 use messina_shard::node::{Core, Node, NodeConfig, Opened, start};
 use messina_shard::os::epoll::Poller;
 use messina_shard::runtime::{reap, sleep};
+use messina_shard::snapshots::{Removal, RemovalStep};
 use messina_shard::upkeep::Upkeep;
 use messina_shard::{Group, Incoming, Protocol, Shard, ShardId, Ticket};
 use model::options::{KeyspaceOptions, TableOptions};
@@ -277,7 +278,8 @@ fn memory_is_flushed_and_tables_are_truncated() {
         let sstables: Vec<u64> = statuses.iter().map(|s| s.tables[0].1.sstables).collect();
         assert_eq!(sstables, [1, 1]);
         assert_eq!(client.keys_of(&scan).await.len(), written as usize);
-        client.shard.truncate_with_views(table().id).await.unwrap();
+        let step = RemovalStep::Truncate(table().id);
+        client.shard.remove(Removal { step, order: None }).await.unwrap();
         assert_eq!(client.keys_of(&scan).await.len(), 0);
         let statuses = client.shard.upkeep(&Upkeep::Status).await.unwrap();
         assert!(statuses.iter().all(|status| status.tables[0].1.sstables == 0));

@@ -229,7 +229,7 @@ impl Command {
         let said = |error: engine::Error| error.to_string();
         match self {
             Command::Snapshot(tag, stay, scope) => {
-                let tables = scope.tables(&shard.schema())?;
+                let tables = scope.tables_without_views(&shard.schema())?;
                 snapshots::take(shard, tag.clone(), &tables, now_us, *stay).await.map_err(said)?;
                 Ok(format!("Snapshot directory: {tag}\n"))
             }
@@ -297,6 +297,19 @@ impl Scope {
             None => None,
         };
         super::hot::sample(shard, only, Duration::from_millis(ms.into())).await
+    }
+
+    /// Those of which there are snapshots: materialized views are made again.
+    fn tables_without_views(&self, schema: &Schema) -> Result<Vec<TableId>, String> {
+        let meant = self.tables(schema)?.into_iter();
+        let is_view = |id: &TableId| schema.table_by_id(*id).is_some_and(|t| t.view().is_some());
+        let (views, tables): (Vec<TableId>, Vec<TableId>) = meant.partition(is_view);
+        match (&self.table, views.is_empty()) {
+            (Some(name), false) => Err(format!(
+                "{name} is a materialized view: a snapshot of its table is enough to make it again"
+            )),
+            _ => Ok(tables),
+        }
     }
 
     /// The tables that hold data on disk, of those that are meant.

@@ -136,7 +136,7 @@ impl Executor {
         let Some(order) = order else {
             return self.shard.alter(alteration.change, alteration.based_on).await.map(|_| None);
         };
-        let removal = Removal { step: RemovalStep::Drop(alteration), order };
+        let removal = Removal { step: RemovalStep::Drop(alteration), order: Some(order) };
         let kept = self.shard.remove(removal).await?;
         Ok(snapshots::warning(kept, "dropped", &name))
     }
@@ -158,18 +158,12 @@ impl Executor {
             let (schema, settings) = (executor.shard.schema(), executor.state.settings());
             let (of, now_us) = (("truncated", &*table.name), executor.state.now_us());
             let order = snapshots::before(settings, &schema, of, &[&*table], now_us);
-            match order {
-                None => executor.shard.truncate_with_views(table.id).await.map_err(refused)?,
-                Some(order) => {
-                    let removal = Removal { step: RemovalStep::Truncate(table.id), order };
-                    let removed = executor.shard.remove(removal).await;
-                    let kept = removed.map_err(|error| match error {
-                        AlterError::Store(error) => refused(error),
-                        error => ExecuteError::Schema(error),
-                    })?;
-                    warnings.extend(snapshots::warning(kept, "truncated", &table.name));
-                }
-            }
+            let removal = Removal { step: RemovalStep::Truncate(table.id), order };
+            let kept = executor.shard.remove(removal).await.map_err(|error| match error {
+                AlterError::Store(error) => refused(error),
+                error => ExecuteError::Schema(error),
+            })?;
+            warnings.extend(snapshots::warning(kept, "truncated", &table.name));
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             Ok(())
         });

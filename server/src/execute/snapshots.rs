@@ -2,8 +2,9 @@
 //!
 //! `auto_snapshot`: before TRUNCATE or DROP takes the rows of tables away, a snapshot is taken as Cassandra takes it,
 //! `truncated-<ms>-<table>` or `dropped-<ms>-<name>`. Tables without rows are left out, and so are those whose option
-//! `allow_auto_snapshot` says so. With a full disk none is taken, with a warning: a snapshot keeps the space that the
-//! statement is to free. With `auto_snapshot_ttl` they go by themselves.
+//! `allow_auto_snapshot` says so, and so are materialized views: they are made again. With a full disk none is taken,
+//! with a warning: a snapshot keeps the space that the statement is to free. With `auto_snapshot_ttl` they go by
+//! themselves.
 //!
 //! Not here: the snapshot itself (`shard/src/snapshots.rs`), and its order with what takes the rows
 //! (`shard/src/snapshots/removal.rs`).
@@ -12,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cql::describe::{create_keyspace, create_table, create_type};
+use cql::describe::{create_keyspace, create_table, create_type, create_view};
 use cql::literal::to_text;
 use engine::Result;
 use model::schema::Table;
@@ -76,7 +77,8 @@ pub(super) fn before(
     now_us: i64,
 ) -> Option<SnapshotOrder> {
     let wanted = |table: &&&Table| {
-        table.options.allow_auto_snapshot && !system::is_computed(&table.keyspace)
+        let is_lasting = table.view().is_none() && !system::is_computed(&table.keyspace);
+        is_lasting && table.options.allow_auto_snapshot
     };
     let tables: Arc<[TableId]> = tables.iter().filter(wanted).map(|table| table.id).collect();
     if tables.is_empty() || !settings.auto_snapshot {
@@ -110,5 +112,9 @@ fn statements(schema: &Schema, tables: &[TableId]) -> String {
         }
     }
     all.extend(tables.iter().map(|table| create_table(table, true)));
+    // Not in the snapshot: who restores the tables may make them again.
+    for table in tables {
+        all.extend(schema.views_of(table).map(|view| create_view(view, table, true)));
+    }
     all.join("\n\n") + "\n"
 }

@@ -1,15 +1,17 @@
 //! TRUNCATE and DROP behind a snapshot: what was acknowledged is in the table, in the snapshot, or both.
 //!
 //! ```text
-//! TRUNCATE  every shard: flush, link, cut ─► manifest ─► every shard: what the snapshot has goes, what is newer stays
+//! TRUNCATE  every shard: flush, link, cut ─► manifest ─► (views) ─► every shard: what the snapshot has goes
 //! DROP      the schema is as the author saw it ─► every shard: refuses writes ─► snapshot ─► the schema changes
 //! ```
 //!
-//! 1. The first core does all of it, in the turn of snapshots: nothing is restored or removed meanwhile.
+//! 1. The first core does all of it, behind a snapshot in the turn of snapshots: nothing is restored or removed
+//!    meanwhile.
 //! 2. A DROP that is not for the schema of now takes no snapshot; one that fails removes its own, and writes go on.
 //! 3. With a full disk there is no snapshot: it would keep the space that the statement is to free.
 //!
-//! Not here: snapshots that an operator takes (`snapshots.rs`), the cut (`engine/src/cut.rs`).
+//! Not here: snapshots that an operator takes (`snapshots.rs`), the cut (`engine/src/cut.rs`), the table's views
+//! (`emptying.rs`).
 
 use std::sync::Arc;
 
@@ -28,8 +30,9 @@ use crate::upkeep::{Linking, ShardStatus, Upkeep};
 pub struct Removal {
     /// What takes rows away.
     pub step: RemovalStep,
-    /// The snapshot. Of its tables those are in it that hold something; if its tag is taken it gets a number behind it.
-    pub order: SnapshotOrder,
+    /// The snapshot, if one is wanted. Of its tables those are in it that hold something; if its tag is taken it gets a
+    /// number behind it.
+    pub order: Option<SnapshotOrder>,
 }
 
 /// What takes rows away.
@@ -46,14 +49,14 @@ pub enum RemovalStep {
 pub enum Kept {
     /// It was taken.
     Snapshot,
-    /// The tables held nothing.
+    /// The tables held nothing, or none was wanted.
     Nothing,
     /// None was taken: the disk is full.
     DiskFull,
 }
 
 impl<P: Protocol> Shard<P> {
-    /// Takes rows away behind a snapshot: when this returns, both are durable.
+    /// Takes rows away, behind a snapshot if one is ordered: when this returns, both are durable.
     pub async fn remove(&self, removal: Removal) -> Result<Kept, AlterError> {
         if self.me() == SCHEMA_SHARD {
             return self.remove_here(removal).await;
@@ -65,26 +68,46 @@ impl<P: Protocol> Shard<P> {
     }
 
     pub(crate) async fn remove_here(&self, removal: Removal) -> Result<Kept, AlterError> {
-        let _turn = self.snapshot_turn().await;
         let Removal { step, order } = removal;
-        match step {
-            RemovalStep::Truncate(table) => self
-                .with_views(table, async || self.truncate_behind(table, order).await)
-                .await
-                .map_err(AlterError::Store),
-            RemovalStep::Drop(alteration) => self.drop_behind(alteration, order).await,
+        let _turn = match &order {
+            Some(_) => Some(self.snapshot_turn().await),
+            None => None,
+        };
+        match (step, order) {
+            (RemovalStep::Truncate(table), order) => {
+                self.empty_with_views(table, order).await.map_err(AlterError::Store)
+            }
+            (RemovalStep::Drop(alteration), Some(order)) => {
+                self.drop_behind(alteration, order).await
+            }
+            (RemovalStep::Drop(alteration), None) => {
+                self.alter_here(alteration).await.map(|_| Kept::Nothing)
+            }
         }
     }
 
-    async fn truncate_behind(&self, table: TableId, order: SnapshotOrder) -> Result<Kept> {
+    /// Empties a table, behind a snapshot if one is ordered; `first` is done when there is one.
+    pub(crate) async fn truncate_behind(
+        &self,
+        table: TableId,
+        order: Option<SnapshotOrder>,
+        first: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<Kept> {
+        let Some(order) = order else {
+            first().await?;
+            return self.truncate(table).await.map(|()| Kept::Nothing);
+        };
         let status = Upkeep::StatusOf(order.tables.clone());
         let held = held(&self.upkeep(&status).await?);
         if held.is_empty() {
             // It is empty: what is written from here on is written after the truncation.
-            return Ok(Kept::Nothing);
+            return first().await.map(|()| Kept::Nothing);
         }
         let order = SnapshotOrder { tables: held, ..order };
-        let kept = self.take_before(&order, Linking::Cut).await;
+        let kept = match self.take_before(&order, Linking::Cut).await {
+            Ok(kept) => first().await.map(|()| kept),
+            Err(error) => Err(error),
+        };
         match kept {
             Ok(Some(_)) => {
                 self.upkeep(&Upkeep::TruncateToCut(table)).await?;
