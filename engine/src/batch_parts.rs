@@ -4,7 +4,7 @@
 //! ```text
 //! check_part ─► Ok(plain form) ─(the batch is noted)─► write_part ─┬─► durable
 //!            └► refused: nothing was written                       └─ Invalid ─► insist ─┬─► durable, or later
-//!                         rows of views are too many by now ─► insist_alone ┴─► the views are built again
+//!                          the views are built again ◄─ insist_alone ◄─ its rows of views ┘
 //! ```
 //!
 //! Between the two steps the shard may have changed: a table is dropped, a row has grown. A part of a noted batch is

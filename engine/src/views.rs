@@ -36,9 +36,10 @@ use row::view_row;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::VIEW_ROWS_BYTES_MAX;
+use crate::limits::{NEW_CELL_OVERHEAD_BYTES, VIEW_ROWS_BYTES_MAX};
 use crate::memtable::Memtable;
 use crate::planted::{Bug, planted};
+use crate::read_before_write::Held;
 use crate::table::{Definition, SharedMemtable, Table};
 
 /// When rows of views are made.
@@ -201,15 +202,15 @@ impl Engine {
         let Some(views) = self.views_of(base) else { return Ok(()) };
         let definition = self.table(base)?.definition();
         let command = change.command(made.stamp().now_s);
-        let mut after = Rows::default();
+        let mut after = Rows::of(made.held());
         self.read_in_turn_with(&command, &mut after, Some(&change.overlay), pause).await?;
-        after.check()?;
+        let after = after.whole()?;
         let mut before = Before { views: &views, base: &definition, after, made, refused: None };
         self.read_in_turn_with(&command, &mut before, None, pause).await?;
         let Before { after, refused, .. } = before;
         refused.map_or(Ok(()), Err)?;
         // What was not there before.
-        for (clustering, new) in &after.rows {
+        for (clustering, new) in &after {
             for view in views.iter() {
                 let of_base = (&**definition, change.key);
                 let new = view_row(view, of_base, clustering, Some(RowRef::trusted(new)))?;
@@ -231,10 +232,9 @@ impl Engine {
         let Some(views) = self.views_of(mutation.table) else { return Ok(()) };
         let definition = self.table(mutation.table)?.definition();
         let command = command(mutation, slices, made.stamp().now_s);
-        let mut rows = Rows::default();
+        let mut rows = Rows::of(made.held());
         self.read_in_turn_with(&command, &mut rows, None, pause).await?;
-        rows.check()?;
-        for (clustering, row) in &rows.rows {
+        for (clustering, row) in &rows.whole()? {
             for view in views.iter() {
                 let of_base = (&**definition, mutation.key);
                 let row = view_row(view, of_base, clustering, Some(RowRef::trusted(row)));
@@ -344,19 +344,36 @@ fn disjoint(mut slices: Vec<Slice>) -> Vec<Slice> {
     apart
 }
 
-/// Rows that were read, by their clusterings.
-#[derive(Default)]
-struct Rows {
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+/// Encoded rows by their clusterings.
+type EncodedRows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Takes rows that are read.
+struct Rows<'m, 'h> {
+    rows: EncodedRows,
     bytes: usize,
+    /// What the turn holds, these rows with the rest.
+    held: &'m mut Held<'h>,
+    refused: Option<Error>,
 }
 
-impl Rows {
-    /// `Invalid` if they were too many.
-    fn check(&self) -> Result<()> {
+impl<'m, 'h> Rows<'m, 'h> {
+    fn of(held: &'m mut Held<'h>) -> Rows<'m, 'h> {
+        Rows { rows: BTreeMap::new(), bytes: 0, held, refused: None }
+    }
+
+    /// All of them; `Invalid` if they were too many, `Overloaded` if there is no memory for them.
+    fn whole(self) -> Result<EncodedRows> {
+        self.refused.map_or(Ok(self.rows), Err)
+    }
+
+    fn take(&mut self, clustering: &[u8], row: &[u8]) -> Result<()> {
+        let bytes = clustering.len() + row.len();
+        self.bytes += bytes;
         if self.bytes > VIEW_ROWS_BYTES_MAX {
             return Err(too_many());
         }
+        self.held.add(bytes + NEW_CELL_OVERHEAD_BYTES)?;
+        self.rows.insert(clustering.to_vec(), row.to_vec());
         Ok(())
     }
 }
@@ -368,13 +385,15 @@ fn too_many() -> Error {
     ))
 }
 
-impl RowSink for Rows {
+impl RowSink for Rows<'_, '_> {
     fn row(&mut self, _: &PartitionRef<'_>, at: Option<&[u8]>, row: Option<RowRef<'_>>) -> Flow {
-        if let (Some(clustering), Some(row)) = (at, row) {
-            self.bytes += clustering.len() + row.bytes().len();
-            self.rows.insert(clustering.to_vec(), row.bytes().to_vec());
+        if let (Some(clustering), Some(row)) = (at, row)
+            && let Err(refused) = self.take(clustering, row.bytes())
+        {
+            self.refused.get_or_insert(refused);
+            return Flow::Enough;
         }
-        if self.bytes > VIEW_ROWS_BYTES_MAX { Flow::Enough } else { Flow::More }
+        Flow::More
     }
 }
 
@@ -383,14 +402,14 @@ struct Before<'b, 'h> {
     views: &'b ViewsOfBase,
     base: &'b Definition,
     /// What becomes of them; what is taken from here was there before.
-    after: Rows,
+    after: EncodedRows,
     made: &'b mut Made<'h>,
     refused: Option<Error>,
 }
 
 impl Before<'_, '_> {
     fn take(&mut self, key: &[u8], clustering: &[u8], old: RowRef<'_>) -> Result<()> {
-        let new = self.after.rows.remove(clustering);
+        let new = self.after.remove(clustering);
         let new = new.as_deref().map(RowRef::trusted);
         if new == Some(old) {
             return Ok(());

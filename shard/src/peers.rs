@@ -14,7 +14,8 @@
 //!    which they were sent: none passes those that wait for a credit.
 //! 3. An answer to a request of the second line waits for no other request to a core. An answer to one of the first may
 //!    wait for requests of the second (a write of a base, for the rows of its views), and not for those of the first.
-//!    So cores that have given all their credits to each other get answers all the same.
+//!    (Changes of the schema and what operators ask wait for others of the first: they are few, and these wait for
+//!    none.) So cores that have given all their credits to each other get answers all the same.
 //! 4. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
 //!    (each has one before it), nor is what a task asks: a task waits for each of its few answers.
 

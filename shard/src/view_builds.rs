@@ -89,7 +89,10 @@ impl<P: Protocol> Shard<P> {
         self.upkeep(&Upkeep::BuildView(view.id)).await?;
         self.while_schema_stays(async || {
             if self.schema().table_by_id(view.id).is_none() {
-                return Ok(());
+                // Nothing is said of a view that was dropped while it was built.
+                let mut record = tables.unbuilt(&view.keyspace, &view.name, self.view_time()?)?;
+                record.extend(tables.status(name, host, None, self.view_time()?)?);
+                return self.write_parts(&record).await;
             }
             if self.is_to_empty(view, tables).await? {
                 return Err(Error::Overloaded(

@@ -34,6 +34,11 @@ impl<'h> Made<'h> {
         Made { stamp, rows: BTreeMap::new(), bytes: 0, held }
     }
 
+    /// What the turn holds that makes them.
+    pub(super) fn held(&mut self) -> &mut Held<'h> {
+        &mut self.held
+    }
+
     pub(super) fn stamp(&self) -> ViewStamp {
         self.stamp
     }

@@ -390,7 +390,9 @@ fn a_noted_batch_is_written_whole_when_rows_of_views_became_too_many() {
     for (k, turns) in (0..).zip([0, 1, 2, 4, 8]) {
         (0..7).for_each(|c| assert_eq!(bench.query(&insert_long(k, c)), "void"));
         bench.begin_as(client, &long_batch(k));
-        (0..turns).for_each(|_| drop(bench.server.turn()));
+        for _ in 0..turns {
+            bench.server.turn();
+        }
         (10..20).for_each(|c| bench.begin_as(writer, &insert_long(k, c)));
         [client, writer].iter().for_each(|client| bench.server.run_until_answered(*client));
         let answers = [client, writer].map(|client| bench.answers_to(client));
@@ -404,4 +406,22 @@ fn a_noted_batch_is_written_whole_when_rows_of_views_became_too_many() {
         builds += usize::from(before != built);
     }
     assert!(builds > 0, "some batch was noted before the rows came");
+}
+
+/// Before: its row said `STARTED` for ever.
+#[test]
+fn nothing_is_said_of_a_view_that_was_dropped_while_it_was_built() {
+    let mut bench = Bench::with_base(2);
+    bench.insert_ten();
+    let base = bench.id_of("b");
+    bench.upkeep(Upkeep::HoldWrites(base));
+    assert_eq!(bench.query(VIEW), "CREATED TABLE ks w");
+    bench.pass_ms(20);
+    let status = "SELECT view_name, status FROM system_distributed.view_build_status";
+    assert_eq!(bench.query(status), "w STARTED");
+    assert_eq!(bench.query("DROP MATERIALIZED VIEW ks.w"), "DROPPED TABLE ks w");
+    bench.upkeep(Upkeep::ReleaseWrites(base));
+    bench.pass_ms(50);
+    assert_eq!(bench.query(status), "");
+    assert_eq!(bench.query("SELECT view_name FROM system.view_builds_in_progress"), "");
 }
