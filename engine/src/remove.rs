@@ -230,8 +230,22 @@ impl Engine {
         let _deleting = self.deleting.take().await;
         let files: BTreeMap<Uuid, &ViewEntry> =
             entries.iter().map(|entry| (entry.sstable, entry)).collect();
-        let mut is_short = false;
         let mut unlinked: BTreeMap<Uuid, BTreeSet<Uuid>> = BTreeMap::new();
+        let mut deleted = self.delete_each(files, &mut unlinked).await;
+        // Also after an error: nothing names the index files of what is gone any more.
+        for (table, files) in unlinked {
+            deleted = deleted.and(self.remove_indexes_of(table, &files).await);
+        }
+        deleted
+    }
+
+    /// Deletes these files up to the first error, and notes which are gone, by table.
+    async fn delete_each(
+        &self,
+        files: BTreeMap<Uuid, &ViewEntry>,
+        unlinked: &mut BTreeMap<Uuid, BTreeSet<Uuid>>,
+    ) -> Result<()> {
+        let mut is_short = false;
         for (file, entry) in files {
             let stays = is_short && self.cache.handles().must_open(SstableId(file));
             if stays || self.delete_file(entry).await?.is_some() {
@@ -240,9 +254,6 @@ impl Engine {
             } else if !self.manifest.is_counted(file) {
                 unlinked.entry(entry.table).or_default().insert(file);
             }
-        }
-        for (table, files) in unlinked {
-            self.remove_indexes_of(table, &files).await?;
         }
         Ok(())
     }

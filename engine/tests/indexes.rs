@@ -733,3 +733,33 @@ fn the_terms_of_one_mutation_are_bounded() {
         assert_eq!(compare(&engine, &command, 2).await, 1);
     });
 }
+
+/// Before: the index files of what was deleted before the error stayed until the next start.
+#[test]
+fn files_that_are_deleted_before_an_error_take_their_indexes_with_them() {
+    for nth in 0..40 {
+        on_sim(79, async move |sim, disk, exec| {
+            let table = table(true);
+            let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+            for time in 1..6 {
+                shard::write(&engine, &record(&table, b"k", &[(1, 1)], time)).await.unwrap();
+                shard::flush(&engine).await;
+            }
+            assert_eq!(index_files(&sim).len(), 5);
+            sim.set_faults(Faults { fail_op: Some(nth), ..Faults::default() });
+            let emptied = engine.truncate(TABLE).await;
+            sim.set_faults(Faults::default());
+            if emptied.is_ok() {
+                assert_eq!(index_files(&sim), []);
+            }
+            let files = sim.files_of(&layout::table_dir(TABLE.0));
+            let is_alone = |path: &&RelPath| {
+                let sstable = path.name().rsplit_once('-').unwrap().0;
+                !files.iter().any(|file| file.name() == format!("{sstable}.sst"))
+            };
+            let alone = index_files(&sim).iter().filter(is_alone).count();
+            // The operation may have been that which removes one.
+            assert!(alone <= 1, "{alone} after operation {nth}: {emptied:?}");
+        });
+    }
+}

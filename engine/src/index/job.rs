@@ -395,10 +395,11 @@ impl Engine {
     pub(crate) async fn remove_indexes_of(&self, table: Uuid, gone: &BTreeSet<Uuid>) -> Result<()> {
         if let Ok(table) = self.table(TableId(table)) {
             let definition = table.definition();
+            let mut removed = Ok(());
             for sstable in gone {
-                remove_files(&self.disk, &definition, *sstable).await?;
+                removed = removed.and(remove_files(&self.disk, &definition, *sstable).await);
             }
-            return Ok(());
+            return removed;
         }
         let dir = layout::table_dir(table);
         let names = match self.disk.list(&dir).await {
