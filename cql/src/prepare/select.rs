@@ -16,6 +16,7 @@ use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
 use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where};
+use crate::rows::RowOrder;
 
 /// What is said of DISTINCT with conditions on rows.
 const DISTINCT_BY_ROWS: &str = "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.";
@@ -26,7 +27,7 @@ pub(super) fn compile(
     table: &Arc<Table>,
     compiler: &mut Compiler<'_>,
 ) -> Result<(SelectPlan, Vec<String>)> {
-    let distinct = matches!(select.kind, SelectKind::Distinct | SelectKind::JsonDistinct);
+    let distinct = is_distinct(select);
     let mut selected = selection::compile(&select.items, compiler)?;
     if matches!(select.kind, SelectKind::Json | SelectKind::JsonDistinct) {
         selected = selected.into_json()?;
@@ -68,7 +69,7 @@ pub(super) fn compile(
     let timeout = super::write::timeout(&select.using, compiler)?;
     let (reversed, sorted_after) = match nearest {
         Some(_) => (false, None),
-        None => order::compile(&select.order_by, &filter, table)?,
+        None => order(select, &filter, table)?,
     };
     let static_alone = nearest.is_none()
         && filter.rows.is_all()
@@ -142,14 +143,24 @@ fn check_static(used: &[Column], select: &Select, filter: &Where) -> Result<()> 
     Ok(())
 }
 
+fn is_distinct(select: &Select) -> bool {
+    matches!(select.kind, SelectKind::Distinct | SelectKind::JsonDistinct)
+}
+
+/// Whether rows are read backwards, and how they are sorted afterwards, which partitions of a DISTINCT cannot be.
+fn order(select: &Select, filter: &Where, table: &Table) -> Result<(bool, Option<RowOrder>)> {
+    let (reversed, sorted_after) = order::compile(&select.order_by, filter, table)?;
+    match (&sorted_after, select.order_by.first()) {
+        (Some(_), Some(first)) if is_distinct(select) => Err(not_distinct(&first.column)),
+        _ => Ok((reversed, sorted_after)),
+    }
+}
+
 /// `DISTINCT` is for partition keys and static columns.
 fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> {
     for column in used {
         if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
-            return Err(Error::invalid(format!(
-                "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {})",
-                column.name
-            )));
+            return Err(not_distinct(&column.name));
         }
     }
     // Of partitions that are named, the key need not be asked for.
@@ -167,4 +178,11 @@ fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> 
         return Err(Error::invalid(DISTINCT_BY_ROWS));
     }
     Ok(())
+}
+
+#[cold]
+fn not_distinct(column: &str) -> Error {
+    Error::invalid(format!(
+        "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})"
+    ))
 }

@@ -110,8 +110,13 @@ impl Restrictions {
         compiler: &mut Compiler<'_>,
     ) -> Result<()> {
         let CqlType::Map { key: key_ty, value: value_ty, .. } = &column.ty else {
-            let text = format!("Column {} cannot be used as a map", column.name);
-            return Err(Error::invalid(text));
+            let name = &column.name;
+            return Err(Error::invalid(match &column.ty {
+                CqlType::List { .. } => format!(
+                    "Indexes on list entries ({name}[index] = value) are not currently supported."
+                ),
+                _ => format!("Column {name} cannot be used as a map"),
+            }));
         };
         if !column.ty.is_multi_cell() {
             return Err(Error::invalid(format!(
