@@ -41,6 +41,7 @@ use crate::limits::{
     ADMIN_CONNECTIONS_MAX, ADMIN_REQUEST_BYTES_MAX, ADMIN_REQUEST_TIMEOUT, ADMIN_SEND_TIMEOUT,
 };
 use crate::os;
+use crate::transport::Transport;
 
 /// The socket's name in the data directory.
 const NAME: &str = "admin.sock";
@@ -54,11 +55,11 @@ type Stream = glommio::net::UnixStream;
 pub(crate) fn serve(
     data_dir: &Path,
     shard: &Rc<Shard<Peering>>,
-    guardrails: Arc<Guardrails>,
+    (guardrails, transport): (Arc<Guardrails>, Arc<Transport>),
     arrivals: Rc<Notify>,
 ) -> io::Result<Rc<UnixListener>> {
     let listener = Rc::new(bind(data_dir)?);
-    let socket = Rc::new(Socket { shard: shard.clone(), guardrails });
+    let socket = Rc::new(Socket { shard: shard.clone(), guardrails, transport });
     shard.runtime().spawn(Group::Background, socket.accept_all(listener.clone(), arrivals));
     Ok(listener)
 }
@@ -88,6 +89,7 @@ fn bind(data_dir: &Path) -> io::Result<UnixListener> {
 struct Socket {
     shard: Rc<Shard<Peering>>,
     guardrails: Arc<Guardrails>,
+    transport: Arc<Transport>,
 }
 
 impl Socket {
@@ -135,7 +137,7 @@ impl Socket {
             Some(line) => match Command::parse(&line) {
                 Ok(command) => {
                     let now_us = Clock::new().wall_us();
-                    command.run(&self.shard, &self.guardrails, now_us).await
+                    command.run(&self.shard, (&self.guardrails, &self.transport), now_us).await
                 }
                 Err(why) => command::refusal(&why),
             },

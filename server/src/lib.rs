@@ -38,6 +38,7 @@ mod signals;
 mod statements;
 mod system;
 mod timeouts;
+mod transport;
 mod turn;
 
 /// Runs the server until it is told to stop. The exit status of the process: 0, or 1 after an error,

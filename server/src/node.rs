@@ -34,6 +34,7 @@ use crate::pass::{ADMIN_KEY, Pass, PassConfig};
 use crate::seal::Seal;
 use crate::signals::Signals;
 use crate::system::{self, Node};
+use crate::transport::Transport;
 
 /// Starts the server and serves until it is told to stop.
 pub(crate) fn run(config: &Config) -> Result<(), String> {
@@ -45,6 +46,7 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
     let plan = Arc::new(Plan {
         config: config.clone(),
         guardrails: Arc::new(Guardrails::new(&config.guardrails)),
+        transport: Arc::default(),
         aware_port,
         shard_listeners: takeable(shard_listeners),
     });
@@ -71,6 +73,7 @@ fn explain(error: StartError) -> String {
 struct Plan {
     config: Config,
     guardrails: Arc<Guardrails>,
+    transport: Arc<Transport>,
     /// The shard-aware port, if it is open.
     aware_port: Option<u16>,
     /// Each core takes its own, once, at its start.
@@ -127,7 +130,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         let served = admin::serve(
             &plan.config.data_dir,
             &opened.shard,
-            plan.guardrails.clone(),
+            (plan.guardrails.clone(), plan.transport.clone()),
             admin_arrivals.clone(),
         )
         .and_then(|listener| poller.add(listener.as_fd(), ADMIN_KEY, Interest::Read));
@@ -150,6 +153,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         listeners,
         stop_asked: Box::new(move || stopping.is_asked()),
         on_over: Box::new(move || done.done()),
+        transport: plan.transport.clone(),
         admin_arrivals,
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),

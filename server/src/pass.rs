@@ -44,6 +44,7 @@ use crate::listen::ShardListeners;
 use crate::load::Load;
 use crate::service::Service;
 use crate::session::{ConnectionId, Session};
+use crate::transport::Transport;
 use crate::turn::Turn;
 
 const PLAIN_KEY: u64 = WAKE_KEY - 1;
@@ -64,6 +65,8 @@ pub(crate) struct PassConfig {
     pub(crate) stop_asked: Box<dyn Fn() -> bool>,
     /// Called once, when the server is to stop and every client has its answers.
     pub(crate) on_over: Box<dyn FnOnce()>,
+    /// Whether clients are let in. Looked at once a pass.
+    pub(crate) transport: Arc<Transport>,
     /// Notified when somebody arrives at the admin socket, if this core has it.
     pub(crate) admin_arrivals: Rc<Notify>,
     /// How many connections this core takes.
@@ -84,6 +87,7 @@ pub(crate) struct Pass<S> {
     listeners: Option<ShardListeners>,
     stop_asked: Box<dyn Fn() -> bool>,
     on_over: Option<Box<dyn FnOnce()>>,
+    transport: Arc<Transport>,
     admin_arrivals: Rc<Notify>,
     stopping: Option<Instant>,
     stalls: Rc<Stalls>,
@@ -111,6 +115,7 @@ impl<S: Service> Pass<S> {
             listeners,
             stop_asked,
             on_over,
+            transport,
             admin_arrivals,
             connections_max,
             memory_bytes,
@@ -128,6 +133,7 @@ impl<S: Service> Pass<S> {
             listeners: Some(listeners),
             stop_asked,
             on_over: Some(on_over),
+            transport,
             admin_arrivals,
             stopping: None,
             stalls,
@@ -178,6 +184,9 @@ impl<S: Service> Pass<S> {
         self.stalls.begins(self.clock.monotonic());
         if self.stopping.is_none() && (self.stop_asked)() {
             self.begin_stop();
+        }
+        if !self.transport.is_running() {
+            self.turn_out();
         }
         let mut busy = self.take_events();
         busy |= self.accept();
@@ -277,6 +286,9 @@ impl<S: Service> Pass<S> {
     }
 
     fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
+        if !self.transport.is_running() {
+            return;
+        }
         if self.connections.len() >= self.connections_max {
             tracing::warn!(
                 "{peer} is turned away: this shard has its {} connections",
@@ -419,6 +431,17 @@ impl<S: Service> Pass<S> {
             if let Some(connection) = self.connections.get_mut(id) {
                 connection.end();
                 self.connections.flush(id);
+            }
+        }
+    }
+
+    /// Ends the connections while the transport is stopped, each when what it has asked is answered and sent.
+    fn turn_out(&mut self) {
+        for id in self.connections.ids() {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
+            connection.end();
+            if connection.is_quiet() {
+                self.close(id);
             }
         }
     }

@@ -179,6 +179,19 @@ fn large_rows_and_cells_are_listed() {
 }
 
 #[test]
+fn clients_are_let_in_again_after_they_were_not() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let ask = |request: &str| ask_admin(dir.path(), request.as_bytes());
+    assert_eq!(ask("statusbinary\n"), "running\nok\n");
+    assert_eq!(ask("disablebinary\n"), "ok\n");
+    assert_eq!(ask("statusbinary\n"), "not running\nok\n");
+    assert_eq!(ask("enablebinary\n"), "ok\n");
+    let mut client = Client::ready(&server);
+    assert_eq!(client.query("SELECT key FROM system.local"), "1 rows");
+}
+
+#[test]
 fn a_snapshot_is_taken_shown_restored_and_removed() {
     let dir = data_dir();
     let server = Server::start(dir.path());

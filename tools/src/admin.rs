@@ -13,6 +13,7 @@
 //! messina-admin --data-dir DIR clearsnapshot -t TAG | --all
 //! messina-admin --data-dir DIR restore -t TAG [KEYSPACE[.TABLE]]
 //! messina-admin --data-dir DIR forget FILE
+//! messina-admin --data-dir DIR disablebinary | enablebinary | statusbinary
 //! messina-admin --data-dir DIR toppartitions [KEYSPACE.TABLE] [DURATION_MS]
 //! ```
 //!
@@ -118,6 +119,15 @@ pub enum Command {
         #[arg(value_name = "NAME VALUE", num_args = 2.., required = true, allow_negative_numbers = true)]
         settings: Vec<String>,
     },
+    /// Let no clients in, and end the connections that are there
+    #[command(name = "disablebinary")]
+    DisableBinary,
+    /// Let clients in again
+    #[command(name = "enablebinary")]
+    EnableBinary,
+    /// Show whether clients are let in
+    #[command(name = "statusbinary")]
+    StatusBinary,
     /// Show which partitions are read and written most, of ten seconds or another time
     #[command(name = "toppartitions", visible_alias = "profileload")]
     TopPartitions {
@@ -171,6 +181,9 @@ impl Command {
             }
             Command::ListSnapshots { .. } => ("listsnapshots", None, Vec::new()),
             Command::GetCompactionThroughput => ("getcompactionthroughput", None, Vec::new()),
+            Command::DisableBinary => ("disablebinary", None, Vec::new()),
+            Command::EnableBinary => ("enablebinary", None, Vec::new()),
+            Command::StatusBinary => ("statusbinary", None, Vec::new()),
             Command::SetCompactionThroughput { mib } => {
                 ("setcompactionthroughput", None, vec![mib.to_string()])
             }

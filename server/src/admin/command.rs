@@ -13,6 +13,8 @@
 //! setcompactionthroughput MIB   another limit from now on; 0 for none
 //! getguardrails [NAME]          the settings of all guardrails, or of one
 //! setguardrail NAME VALUE [NAME VALUE ..]   other values from now on, for all cores
+//! disablebinary, enablebinary   let no clients in any more, or again
+//! statusbinary                  whether clients are let in
 //! toppartitions MS [KEYSPACE TABLE]     the partitions that are read and written most in this time
 //! ```
 //!
@@ -36,6 +38,7 @@ use crate::execute::{Peering, snapshots};
 use crate::guardrails::{self, Guardrails};
 use crate::limits::HOT_SAMPLE_MS_MAX;
 use crate::system;
+use crate::transport::{Transport, TransportState};
 
 const MIB: u64 = 1 << 20;
 
@@ -66,6 +69,10 @@ pub(super) enum Command {
     GetGuardrails(String),
     /// Set guardrails: names of settings, and values.
     SetGuardrail(Vec<(String, String)>),
+    /// Let clients in, or not.
+    SetTransport(TransportState),
+    /// Show whether clients are let in.
+    ShowTransport,
     /// Sample the partitions of one table, or all, for so many milliseconds.
     TopPartitions(u32, Scope),
 }
@@ -147,7 +154,13 @@ impl Command {
             "compact" => Command::Compact(scope),
             "snapshot" => Command::Snapshot(tag.expect("it was asked for"), stay, scope),
             "restore" => Command::Restore(tag.expect("it was asked for"), scope),
-            "status" | "listsnapshots" | "clearsnapshot" | "getcompactionthroughput"
+            "status"
+            | "listsnapshots"
+            | "clearsnapshot"
+            | "getcompactionthroughput"
+            | "disablebinary"
+            | "enablebinary"
+            | "statusbinary"
                 if scope != Scope::default() =>
             {
                 return Err(format!("{name} takes no keyspace"));
@@ -156,6 +169,9 @@ impl Command {
             "listsnapshots" => Command::ListSnapshots { with_ttl },
             "status" => Command::Status,
             "getcompactionthroughput" => Command::GetThroughput,
+            "disablebinary" => Command::SetTransport(TransportState::Stopped),
+            "enablebinary" => Command::SetTransport(TransportState::Running),
+            "statusbinary" => Command::ShowTransport,
             _ => return Err(format!("{name:?} is not a command: see messina-admin --help")),
         };
         match words.next() {
@@ -168,7 +184,7 @@ impl Command {
     pub(super) async fn run(
         self,
         shard: &Shard<Peering>,
-        guardrails: &Guardrails,
+        (guardrails, transport): (&Guardrails, &Transport),
         now_us: i64,
     ) -> String {
         let schema = shard.schema();
@@ -184,6 +200,14 @@ impl Command {
             Command::SetThroughput(mib) => {
                 shard.compaction_throughput().set_limit_bytes(u64::from(*mib) * MIB);
                 return "ok\n".to_owned();
+            }
+            Command::SetTransport(state) => {
+                transport.set(*state);
+                return "ok\n".to_owned();
+            }
+            Command::ShowTransport => {
+                let is = if transport.is_running() { "running" } else { "not running" };
+                return format!("{is}\nok\n");
             }
             Command::GetGuardrails(begin) => return show_guardrails(guardrails, begin),
             Command::SetGuardrail(changes) => {
@@ -255,6 +279,8 @@ impl Command {
             | Command::SetThroughput(_)
             | Command::GetGuardrails(_)
             | Command::SetGuardrail(_)
+            | Command::SetTransport(_)
+            | Command::ShowTransport
             | Command::TopPartitions(..) => unreachable!("these are no commands of snapshots"),
         }
     }
@@ -443,6 +469,15 @@ mod tests {
         let listed = |with_ttl| Ok(Command::ListSnapshots { with_ttl });
         assert_eq!(Command::parse("listsnapshots"), listed(true));
         assert_eq!(Command::parse("listsnapshots no-ttl"), listed(false));
+        assert_eq!(
+            Command::parse("disablebinary"),
+            Ok(Command::SetTransport(TransportState::Stopped))
+        );
+        assert_eq!(
+            Command::parse("enablebinary"),
+            Ok(Command::SetTransport(TransportState::Running))
+        );
+        assert_eq!(Command::parse("statusbinary"), Ok(Command::ShowTransport));
         let one = scope(Some("ks"), None);
         assert_eq!(Command::parse("restore a ks"), Ok(Command::Restore("a".to_owned(), one)));
         assert_eq!(Command::parse("clearsnapshot *"), Ok(Command::ClearSnapshot("*".to_owned())));
@@ -452,6 +487,7 @@ mod tests {
             "clearsnapshot a b",
             "listsnapshots a",
             "getcompactionthroughput a",
+            "disablebinary now",
             "setcompactionthroughput",
             "setcompactionthroughput -1",
             "setcompactionthroughput 1 2",

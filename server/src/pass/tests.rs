@@ -23,6 +23,7 @@ use crate::os;
 use crate::replies::Replies;
 use crate::service::Outcome;
 use crate::session::Stage;
+use crate::transport::TransportState;
 
 mod waiting;
 
@@ -116,6 +117,7 @@ struct Server {
     answers: Rc<Answers>,
     address: SocketAddr,
     stop: Rc<Cell<bool>>,
+    transport: Arc<Transport>,
 }
 
 impl Server {
@@ -124,6 +126,7 @@ impl Server {
         os::start_listening(&plain).unwrap();
         let address = plain.local_addr().unwrap();
         let stop = Rc::new(Cell::new(false));
+        let transport = Arc::<Transport>::default();
         let asked = stop.clone();
         let stop_asked = Box::new(move || asked.get());
         let service = Echo {
@@ -141,6 +144,7 @@ impl Server {
             listeners,
             stop_asked,
             on_over: Box::new(|| {}),
+            transport: transport.clone(),
             admin_arrivals: Rc::default(),
             connections_max: 3,
             memory_bytes,
@@ -149,7 +153,7 @@ impl Server {
         };
         let poller = Poller::new().unwrap();
         let pass = Pass::new(service, Rc::new(Clock::new()), poller, config).unwrap();
-        Server { pass, answers, address, stop }
+        Server { pass, answers, address, stop, transport }
     }
 
     /// Passes until there is nothing left to do.
@@ -607,6 +611,28 @@ fn a_stop_waits_for_what_is_in_flight() {
     server.let_go();
     assert!(server.pass.is_over());
     assert_eq!(client.answers(), ["1 later", "closed"]);
+}
+
+#[test]
+fn a_stopped_transport_ends_connections_once_they_are_answered_and_lets_nobody_in() {
+    let mut server = Server::start();
+    let mut busy = Client::ready(&mut server, Version::V4, Compression::None);
+    let mut quiet = Client::ready(&mut server, Version::V4, Compression::None);
+    busy.query(1, "later");
+    server.run_until_idle();
+    server.transport.set(TransportState::Stopped);
+    server.run_until_idle();
+    assert_eq!(quiet.answers(), ["closed"]);
+    let mut late = TcpStream::connect(server.address).unwrap();
+    server.run_until_idle();
+    assert_eq!(late.read(&mut [0]).unwrap(), 0, "it is turned away");
+    server.let_go();
+    assert_eq!(busy.answers(), ["1 later", "closed"]);
+    server.transport.set(TransportState::Running);
+    let mut next = Client::ready(&mut server, Version::V4, Compression::None);
+    next.query(1, "now");
+    server.run_until_idle();
+    assert_eq!(next.answers(), ["1 now"]);
 }
 
 /// Whoever ends a connection in the usual way is gone, though no error says so: its reads end.
