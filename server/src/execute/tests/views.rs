@@ -425,3 +425,60 @@ fn nothing_is_said_of_a_view_that_was_dropped_while_it_was_built() {
     assert_eq!(bench.query(status), "");
     assert_eq!(bench.query("SELECT view_name FROM system.view_builds_in_progress"), "");
 }
+
+/// A node that is killed between the record of a write and the sending of its rows of views has them after its start,
+/// with any number of cores.
+#[test]
+fn noted_rows_of_views_are_sent_by_the_next_start() {
+    for shards in [1, 2, 3] {
+        let sim = SimDisk::new(1, Faults::default());
+        let mut bench = Bench::make(&Disk::Sim(sim.clone()), &small(2));
+        bench.query(TABLE);
+        bench.query(VIEW);
+        bench.until_built(&["w"]);
+        let view = bench.id_of("w");
+        let k = of_core(0, 0).next().unwrap();
+        let rs: Vec<i32> = of_core(1, 0).take(2).collect();
+        let insert = |r: i32| format!("INSERT INTO ks.b (k, r) VALUES ({k}, {r})");
+        assert_eq!(bench.query(&insert(rs[0])), "void");
+        bench.upkeep(Upkeep::Close([view].into()));
+        let writer = bench.server.connect(0, VERSION);
+        bench.begin_as(writer, &insert(rs[1]));
+        bench.pass_ms(10);
+        assert_eq!(bench.answers_to(writer), []);
+        assert_eq!(bench.rows("b"), [format!("{k} {}", rs[1])]);
+        assert_eq!(bench.rows("w"), [format!("{k} {}", rs[0])]);
+        drop(bench);
+        let mut bench = Bench::open(&Disk::Sim(sim.kill()), &small(shards));
+        assert_eq!(bench.rows("w"), [format!("{k} {}", rs[1])], "{shards} cores");
+        assert_eq!(bench.query("SELECT count(*) FROM system.batches"), "0");
+    }
+}
+
+/// A node that is killed in a TRUNCATE shows in the view what its base has, once the view is built.
+#[test]
+fn a_truncate_that_a_crash_cuts_off_leaves_base_and_view_alike() {
+    let config = small(2);
+    let mut left = Vec::new();
+    for turns in (0..90).step_by(5) {
+        let faults = Faults { suspensions_max: 4, ..Faults::default() };
+        let sim = SimDisk::new(7, faults);
+        let mut bench = Bench::make(&Disk::Sim(sim.clone()), &config);
+        bench.query(&format!("{TABLE}{NO_SNAPSHOT}"));
+        bench.query(VIEW);
+        bench.until_built(&["w"]);
+        bench.insert_ten();
+        bench.begin_as(bench.client, "TRUNCATE ks.b");
+        for _ in 0..turns {
+            bench.server.turn();
+            bench.server.advance(Duration::from_micros(100));
+        }
+        drop(bench);
+        let mut bench = Bench::open(&Disk::Sim(sim.kill()), &config);
+        bench.until_built(&["w"]);
+        let rows = bench.rows("b");
+        assert_eq!(rows, bench.rows("w"), "killed after {turns} turns");
+        left.push(rows.len());
+    }
+    assert!(left.contains(&0) && left.contains(&10), "before its end and after: {left:?}");
+}
