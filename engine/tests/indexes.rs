@@ -468,6 +468,8 @@ fn a_lookup_is_made_where_it_costs_less_than_a_scan() {
         assert!(is_looked_up(&engine, &eighth).await);
         assert!(!is_looked_up(&engine, &half).await);
         assert!(is_looked_up(&engine, &select(&table, Operator::Equal, 7)).await);
+        // A value that is not there: a scan would go over all to find nothing.
+        assert!(is_looked_up(&engine, &select(&table, Operator::Equal, 1000)).await);
         assert!(is_looked_up(&engine, &limited(select(&table, Operator::Equal, 7), 10)).await);
         // Ten rows are found in a hundred of a scan, and there are 240 postings.
         assert!(!is_looked_up(&engine, &limited(eighth.clone(), 1)).await);
@@ -525,6 +527,25 @@ fn a_wide_partition_that_is_named_is_looked_up_in() {
                 }
             }
         }
+    });
+}
+
+/// Before: the candidates of each page were named, and then the whole partition was read.
+#[test]
+fn many_rows_in_reversed_order_are_not_looked_up() {
+    on_sim(71, async |_, disk, exec| {
+        let table = table(true);
+        let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+        let rows: Vec<(i32, i32)> = (0..4000).map(|c| (c, c % 10)).collect();
+        for rows in rows.chunks(200) {
+            shard::write(&engine, &record(&table, b"k", rows, 1)).await.unwrap();
+        }
+        shard::flush(&engine).await;
+        let mut command = select_in(&table, b"k", 7);
+        command.limits.rows = 100;
+        assert!(is_looked_up(&engine, &command).await);
+        command.reversed = true;
+        assert!(!is_looked_up(&engine, &command).await);
     });
 }
 

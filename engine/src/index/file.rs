@@ -87,7 +87,8 @@ impl IndexFile {
             }
         };
         let in_root = directory.as_ref().map_or(0, Slots::count) as u64;
-        if footer.has_nodes != (in_root < footer.blocks) || in_root > footer.blocks {
+        let has_root = in_root > 0 || footer.blocks == 0;
+        if !has_root || footer.has_nodes != (in_root < footer.blocks) || in_root > footer.blocks {
             return Err(corrupt(at, "the count of blocks in a directory"));
         }
         let number = cache.number_file();
@@ -214,7 +215,8 @@ impl IndexFile {
             return Ok(at);
         }
         let (slots, first) = self.node(at, reading).await?;
-        Ok(first + directory::last_not_behind(&slots, is_behind).map_err(damaged)?)
+        let at = directory::last_not_behind(&slots, is_behind).map_err(damaged)?;
+        first.checked_add(at).ok_or_else(|| self.damaged())
     }
 
     /// The list whose frame is at `offset`, by the cache.

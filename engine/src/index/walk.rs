@@ -121,12 +121,12 @@ impl TermWalk {
         Ok(PostingList::in_blocks(&self.file, self.reading, skips))
     }
 
-    /// About how many places these terms have: counted in the first and the last block of a range, and between them
-    /// known.
+    /// About how many places these terms have: those in the first and the last block of a range are counted, those of
+    /// the blocks between stand in the directory.
     pub(crate) async fn count(&mut self, ranges: &[Slice]) -> Result<u64> {
         let mut count: u64 = 0;
         for range in ranges.iter().take(LOOKUP_RANGES_COUNTED) {
-            count += self.count_range(range).await?;
+            count = count.saturating_add(self.count_range(range).await?);
         }
         let counted = ranges.len().clamp(1, LOOKUP_RANGES_COUNTED) as u64;
         Ok(count.saturating_mul(ranges.len() as u64) / counted)

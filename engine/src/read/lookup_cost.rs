@@ -8,6 +8,7 @@
 //!
 //! 1. A candidate counts as [`LOOKUP_WORTH`] rows of a scan, a file that is asked as [`LOOKUP_ROWS_OF_A_FILE`].
 //!    Postings of several terms are in no order: each page goes over all of them, which counts, too.
+//!    Where no row is a candidate, or fewer than a page takes, a scan goes over all.
 //! 2. Inside of a named partition only the rows of its blocks are scanned. As large a part of the candidates is taken
 //!    to be in it as of the rows: where that is wrong, a row costs [`LOOKUP_WORTH`] times as much.
 //! 3. Nothing here decides what is found, only how.
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::index::TermWalk;
 use crate::limits::{
     INDEX_BLOCK_BYTES, LOOKUP_PLACES_AT_ONCE, LOOKUP_POSTINGS_OF_A_ROW, LOOKUP_ROWS_AT_ONCE,
-    LOOKUP_ROWS_OF_A_FILE, LOOKUP_WORTH,
+    LOOKUP_ROWS_OF_A_FILE, LOOKUP_SLICES_AT_ONCE, LOOKUP_WORTH,
 };
 use crate::sstable::Reading;
 use crate::table::{Layer, View};
@@ -53,6 +54,8 @@ struct Asked {
     rows: u64,
     /// Rows that a scan of all that is asked goes over.
     inside: u64,
+    /// Rows are wanted in reversed order: with more candidates than are taken at once the partition is read whole.
+    reversed: bool,
 }
 
 impl Asked {
@@ -61,8 +64,14 @@ impl Asked {
         let (rows, inside) = (u128::from(self.rows.max(1)), u128::from(self.inside));
         let share = |count: u64| (u128::from(count) * inside).div_ceil(rows) as u64;
         let candidates = share(counted.rows());
+        if self.reversed && candidates > LOOKUP_SLICES_AT_ONCE as u64 {
+            return false;
+        }
         let given = self.wanted.min(candidates);
-        let scanned = u128::from(given) * inside / u128::from(candidates.max(1));
+        let scanned = match candidates {
+            0 => inside,
+            _ => u128::from(given) * inside / u128::from(candidates),
+        };
         let postings = |count: u64, at_once: usize| match lookup.terms.iter().all(is_one) {
             true => passed(share(count), at_once, lookup.terms.len(), given),
             false => passed(count, at_once, usize::MAX, given),
@@ -138,7 +147,8 @@ impl<'r> Read<'r> {
         }
         let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
         let is_worth = |counted: &Counted, lookup: &IndexLookup| {
-            let asked = Asked { wanted: self.wanted(lookup), rows, inside };
+            let (wanted, reversed) = (self.wanted(lookup), self.command.reversed);
+            let asked = Asked { wanted, rows, inside, reversed };
             is_always || asked.is_worth(lookup, counted)
         };
         let best = best.filter(|(counted, lookup)| is_worth(counted, lookup));
