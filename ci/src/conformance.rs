@@ -117,9 +117,10 @@ pub(crate) fn run(
         }
     }
     let verdicts = verdicts(repository, &work, &choice.areas)?;
-    // Before it is written anew.
-    let floors = floors(repository)?;
-    if let Some(path) = &choice.write {
+    let judged = judge(&verdicts, &floors(repository)?);
+    // The floors are what the page says: a run that fell below them does not lower them.
+    let lowers = |path: &PathBuf| judged.is_err() && path.ends_with(PAGE);
+    if let Some(path) = choice.write.as_ref().filter(|path| !lowers(path)) {
         let run = Run {
             commit: commit(repository, &choice.suite)?,
             nodetool: nodetool(&work),
@@ -129,7 +130,7 @@ pub(crate) fn run(
         fs::write(repository.root().join(path), page::render(&run, &verdicts))
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    judge(&verdicts, &floors)
+    judged
 }
 
 /// How many tests of each area must pass.

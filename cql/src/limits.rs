@@ -87,6 +87,9 @@ pub const NUMBER_DIGITS_MAX: usize = 100_000;
 /// Most bytes of a varint, or of a decimal's digits, that is computed with or shown as text: that too takes time with
 /// the square. A longer one is stored, read, and compared as the bytes it is.
 pub const NUMBER_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a varint or decimal that a statement adds to, or adds (`v = v + n IF ..`): it is done while others of the
+/// partition wait. Room for the 10,000 digits that a decimal has at most after it was computed.
+pub const SUM_NUMBER_BYTES_MAX: usize = 5 << 10;
 
 // A statement does not take more than a result may.
 const _: () = assert!(STATEMENT_MEMORY_BYTES_MAX <= RESULT_BYTES_MAX);

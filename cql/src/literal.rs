@@ -162,7 +162,7 @@ fn numbers(text: &str) -> Option<IpAddr> {
         return Some(Ipv4Addr::LOCALHOST.into());
     }
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    let parts: Vec<&str> = text.split('.').collect();
+    let parts: Vec<&str> = text.splitn(5, '.').collect();
     let numbers = parts.iter().filter(|part| is_number(part)).map(|part| part.parse().ok());
     let numbers = numbers.collect::<Option<Vec<u64>>>()?;
     let (last, first) = numbers.split_last().filter(|_| numbers.len() == parts.len())?;

@@ -392,6 +392,10 @@ pub const DEFERRED_OVERHEAD_BYTES: usize = 64;
 /// what they have read may take; more are `Overloaded`.
 pub const QUEUED_MEMORY_SHARE: usize = 32;
 
+/// How often one statement may add to one value (`v = v + 1 IF ..`): sums are made in one step of a core,
+/// and one of long decimals takes a tenth of a millisecond.
+pub const SUMS_OF_A_VALUE_MAX: usize = 64;
+
 /// What a write that waits for others takes beside its bytes, and beside each of its keys.
 pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
 

@@ -5,7 +5,9 @@
 mod shard;
 
 use engine::io::{Disk, Faults};
-use engine::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITION_TOMBSTONES_MAX};
+use engine::limits::{
+    CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITION_TOMBSTONES_MAX, SUMS_OF_A_VALUE_MAX,
+};
 use engine::{Config, Engine, Error};
 use futures_lite::future::{poll_once, yield_now, zip};
 use messina_engine as engine;
@@ -232,6 +234,11 @@ fn values_grow_by_each_change_of_a_statement_and_only_where_there_are_any() {
         let there = conditional(Wanted::TESTED, &exists(&[(Some(b"1"), true)]), &twice);
         write(&engine, &there).await.unwrap();
         assert_eq!(read(&engine).await, ["1 abce"], "both statements have read abc");
+        let often = plain(|m| (0..=SUMS_OF_A_VALUE_MAX).for_each(|_| grow(m, V, b"f")));
+        let there = conditional(Wanted::TESTED, &exists(&[(Some(b"1"), true)]), &often);
+        let error = write(&engine, &there).await.unwrap_err();
+        assert!(error.to_string().contains("more than 64 times to one value"), "{error}");
+        assert_eq!(read(&engine).await, ["1 abce"]);
     });
 }
 

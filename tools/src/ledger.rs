@@ -246,8 +246,9 @@ impl Tallies {
 
     /// The same if no write of `key` at all, not an older one either, was under way since `epoch`.
     pub fn alone_since(&self, key: u64, epoch: u64) -> Option<u64> {
-        let newest = self.settled_before(key, epoch)?;
+        // First: each that was under way before is then told of in what is read below.
         let under_way = self.of(key)?.under_way.load(Ordering::Acquire);
+        let newest = self.settled_before(key, epoch)?;
         (under_way == 0).then_some(newest)
     }
 

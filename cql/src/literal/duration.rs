@@ -175,7 +175,7 @@ fn read_iso(mut text: &str, sum: &mut Sum) -> Result<bool> {
 /// Reads the alternative ISO form, such as `0001-02-03T04:05:06`; false if the text has another
 /// form.
 fn read_alternative(text: &str, sum: &mut Sum) -> Result<bool> {
-    let parts: Vec<&str> = text.split(['-', 'T', ':']).collect();
+    let parts: Vec<&str> = text.splitn(7, ['-', 'T', ':']).collect();
     if parts.len() != 6 || parts.iter().any(|part| !digits(part).1.is_empty() || part.is_empty()) {
         return Ok(false);
     }

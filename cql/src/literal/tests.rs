@@ -41,6 +41,8 @@ fn refusals_are_cassandras() {
             Duration,
             "Invalid duration. The total number of days must be less or equal to 2147483647",
         ),
+        ("1.2.3.4.5", Inet, "Unable to make inet address from '1.2.3.4.5'"),
+        ("1.2.3.4.", Inet, "Unable to make inet address from '1.2.3.4.'"),
         ("xyzzy.invalid", Inet, "Unable to make inet address from 'xyzzy.invalid'"),
         ("abc", Time, "(TimeType) Unable to coerce 'abc' to a formatted time (long)"),
         ("25:00:00", Time, "(TimeType) Unable to coerce '25:00:00' to a formatted time (long)"),

@@ -24,6 +24,7 @@ use super::sums::Sums;
 use crate::error::{Error, Result};
 use crate::limits::{
     CHANGED_LIST_ELEMENTS_MAX, CHANGED_LISTS_BYTES_MAX, LIST_CHANGES_MAX, NEW_CELL_OVERHEAD_BYTES,
+    SUMS_OF_A_VALUE_MAX,
 };
 
 /// The list changes of a mutation.
@@ -179,6 +180,11 @@ impl<'m> Lists<'m> {
 
     /// Adds to a number or text what the changes say.
     fn grow(&mut self, place: Place<'m>, cell: &Cell<'_>, changes: &[(usize, ListChange<'m>)]) {
+        if changes.len() > SUMS_OF_A_VALUE_MAX {
+            return self.refuse(changes[SUMS_OF_A_VALUE_MAX].0, Error::invalid(format!(
+                "A statement adds more than {SUMS_OF_A_VALUE_MAX} times to one value: add up what is added"
+            )));
+        }
         let mut grown = (cell.timestamp, cell.life, cell.value.to_vec());
         for (number, change) in changes {
             if let Err(refusal) = self.count(grown.2.len()) {

@@ -52,18 +52,21 @@ impl Ring {
     }
 
     /// What is missing of a scan from `from` on, which gave these rows in the order of the ring; `is_full` if it gave
-    /// as many as were asked for. `None` if this part of the ring is not known.
+    /// as many as were asked for. What lies behind the part of the ring that is known is not judged; `None` if that is
+    /// all of it.
     pub fn gap(&self, from: Token, rows: &[Token], is_full: bool) -> Option<Gap> {
         let end = match rows.last() {
             Some(&last) if is_full => last,
             _ => Token::MAX,
         };
-        if end > self.last {
+        if from > self.last {
             return None;
         }
+        let end = end.min(self.last);
         let first = self.tokens.partition_point(|token| *token < from);
         // Of two keys with one token the limit may have cut one.
-        let behind = self.tokens.partition_point(|token| *token < end || !is_full);
+        let ends_inside = is_full && rows.last() == Some(&end);
+        let behind = self.tokens.partition_point(|token| *token < end || !ends_inside);
         let expected = &self.tokens[first..behind.max(first)];
         let mut left = rows.iter().peekable();
         let is_found = |token: &&Token| {
@@ -108,8 +111,11 @@ mod tests {
         let ring = Ring::within(10_000, 1000);
         assert!((900..1100).contains(&ring.tokens.len()), "{}", ring.tokens.len());
         assert!(gap(&ring, 5, &[5, 6], true).is_some());
-        let behind = [ring.tokens[5], Token::MAX];
-        assert_eq!(ring.gap(behind[0], &behind, true), None);
-        assert_eq!(gap(&ring, 5, &[5, 6], false), None);
+        let all = ring.tokens.len();
+        let whole = Gap { expected: all as u32 - 5, found: all as u32 - 5 };
+        let beyond = [&ring.tokens[5..], &[Token::MAX]].concat();
+        assert_eq!(ring.gap(beyond[0], &beyond, true), Some(whole));
+        assert_eq!(ring.gap(Token::MAX, &[Token::MAX], true), None);
+        assert_eq!(gap(&ring, 5, &[5, 6], false), Some((whole.expected, 2)), "it ends early");
     }
 }

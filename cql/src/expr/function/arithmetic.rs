@@ -13,7 +13,7 @@ use super::Call;
 use super::time::millis_of;
 use crate::error::Error;
 use crate::lang::ast::BinaryOp;
-use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX};
+use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX, SUM_NUMBER_BYTES_MAX};
 use crate::literal::{
     Civil, Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, check_number_bytes, civil_of_days,
     days_of_civil, to_text,
@@ -47,9 +47,16 @@ pub(super) fn calculate(op: BinaryOp, call: &Call<'_>) -> crate::error::Result<O
 /// The sum of two numbers of a type, or the text of both; null if one of them is empty.
 pub fn sum(ty: &CqlType, left: &[u8], right: &[u8]) -> Result<Option<Vec<u8>>, String> {
     for value in [left, right] {
-        check_number_bytes(ty, value).map_err(|error| error.to_string())?;
+        if has_any_length(ty) && value.len() > SUM_NUMBER_BYTES_MAX {
+            return Err(format!("a number has more than {SUM_NUMBER_BYTES_MAX} bytes"));
+        }
     }
     outcome(BinaryOp::Add, (ty, left), (ty, right), ty)
+}
+
+/// Whether numbers of the type have any number of digits.
+fn has_any_length(ty: &CqlType) -> bool {
+    matches!(ty, CqlType::Varint | CqlType::Decimal)
 }
 
 /// Whether values of the type have a [`sum`].
@@ -334,6 +341,20 @@ fn shifted(op: BinaryOp, millis: i64, by: &Duration) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_numbers_have_no_sum() {
+        let [long, longest] = [SUM_NUMBER_BYTES_MAX + 1, SUM_NUMBER_BYTES_MAX].map(|n| vec![1; n]);
+        for ty in [CqlType::Varint, CqlType::Decimal] {
+            let refusal = sum(&ty, &[0, 0, 0, 0, 1], &long).unwrap_err();
+            assert_eq!(refusal, format!("a number has more than {SUM_NUMBER_BYTES_MAX} bytes"));
+        }
+        assert!(sum(&CqlType::Varint, &longest, &[1]).is_ok());
+        assert_eq!(
+            sum(&CqlType::Text, &long, b"a").map(|sum| sum.unwrap().len()),
+            Ok(long.len() + 1)
+        );
+    }
 
     #[test]
     fn digits_are_counted_as_they_are_shown() {
