@@ -106,7 +106,10 @@ impl<'r> Candidates<'r> {
                 Kind::Memory { .. } => (TokenRange::ALL.first, rows_at_once),
                 Kind::File { view, .. } => (view.entry.tokens.first, places_at_once),
             };
-            Source { kind, head: None, begin, from: from.clone(), is_done: false, at_once }
+            // What the file has before is another view's: it would come late.
+            let first = Named { token: begin, key: Vec::new(), clustering: None };
+            let from = from.clone().max(first);
+            Source { kind, head: None, begin, from, is_done: false, at_once }
         };
         let mut sources: Vec<Source> = memory.chain(files).map(source).collect();
         sources.sort_by_key(|source| source.begin);
