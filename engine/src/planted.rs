@@ -110,6 +110,10 @@ pub enum Bug {
     ViewRowKeepsLife,
     /// Rows of a view keep the timestamps of the base.
     ViewKeepsTime,
+    /// A write is answered before its rows of views are where they belong.
+    ViewsComeLater,
+    /// Of each partition that a page of a build has, the row at which it stopped does not come into the view.
+    BuildSkipsRow,
     /// A batch is forgotten when the first of its parts is durable.
     ForgetEarly,
     /// The parts of a batch are sent before it is noted.
@@ -198,6 +202,16 @@ impl Bug {
         Bug::SkipReachingFile,
         Bug::SkipNewerLeaf,
         Bug::PassDamaged,
+    ];
+
+    /// Those of materialized views.
+    pub const OF_VIEWS: [Bug; 6] = [
+        Bug::OldViewRowStays,
+        Bug::DeadCellStaysInView,
+        Bug::ViewRowKeepsLife,
+        Bug::ViewKeepsTime,
+        Bug::ViewsComeLater,
+        Bug::BuildSkipsRow,
     ];
 
     /// Those of indexes that little data shows.

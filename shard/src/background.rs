@@ -21,7 +21,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use engine::io::IoClass;
 use engine::{Engine, Error, Job, JobKind, LargeWritten, Result};
@@ -101,8 +101,7 @@ impl Background {
 
     /// Seconds since 1970, as far as they rise: the engine's for retries and for what has expired.
     fn now_s(&self) -> u32 {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_s = u32::try_from(wall.as_secs()).unwrap_or(u32::MAX).max(self.now_s.get());
+        let now_s = self.runtime.wall_s().max(self.now_s.get());
         self.now_s.set(now_s);
         now_s
     }

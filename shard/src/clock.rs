@@ -80,6 +80,11 @@ impl Clock {
         self.ns.set(now.saturating_duration_since(self.made).as_nanos() as u64);
     }
 
+    /// Sets the wall clock until the next tick: of a node that is driven by hand, whose owner moves the time.
+    pub fn set_wall_us(&self, wall_us: i64) {
+        self.wall_us.set(wall_us);
+    }
+
     /// Microseconds since 1970, as of the last tick. It may step back when the wall clock does.
     #[inline]
     pub fn wall_us(&self) -> i64 {

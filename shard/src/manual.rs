@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! ManualNode::open(disk, config) ─► boot, engines, shards: the code of a real node
-//! run_ready ─► polls the tasks that were woken     advance ─► moves the time
+//! run_ready ─► polls the tasks that were woken     run_one ─► polls one of them, of its owner's choice
+//! advance ─► moves the time
 //! ```
 //!
 //! Time stands still but for [`Manual::advance`], nothing happens between two calls, and on the
-//! simulated disk nothing waits: a run is a function of what its owner does.
+//! simulated disk nothing waits unless its faults say so: a run is a function of what its owner does.
 //!
 //! Not here: passes. The layer above drives its shards' mail and answers itself.
 
@@ -21,6 +22,7 @@ use engine::io::Disk;
 
 use crate::boot::{Booted, Home, boot, open_engine, random_seed};
 use crate::clock::{Clock, Clocks};
+use crate::groups::Group;
 use crate::mailbox::{mesh, ring_slots};
 use crate::node::NodeConfig;
 use crate::notify::Notify;
@@ -30,19 +32,23 @@ use crate::protocol::Protocol;
 use crate::runtime::Runtime;
 use crate::shard::{Parts, Shard};
 use crate::suspended::Suspended;
-use crate::timestamps;
+use crate::timestamps::{self, keep_noting};
 
 /// Tasks and a time, both moved by their owner.
 pub struct Manual {
     tasks: Suspended<()>,
+    /// The wall clock when it was made, since 1970.
+    began: Duration,
     now: Cell<Duration>,
     timers: RefCell<Vec<(Duration, Waker)>>,
 }
 
 impl Manual {
-    pub(crate) fn new() -> Rc<Manual> {
+    /// No tasks; the wall clock says so many microseconds since 1970.
+    pub(crate) fn new(wall_us: i64) -> Rc<Manual> {
         let tasks = Suspended::new(Arc::new(Notify::new()));
-        Rc::new(Manual { tasks, now: Cell::default(), timers: RefCell::default() })
+        let began = Duration::from_micros(wall_us.max(0).unsigned_abs());
+        Rc::new(Manual { tasks, began, now: Cell::default(), timers: RefCell::default() })
     }
 
     /// Adds a task.
@@ -68,6 +74,16 @@ impl Manual {
         self.now.get()
     }
 
+    /// The wall clock, since 1970.
+    pub fn wall(&self) -> Duration {
+        self.began + self.now.get()
+    }
+
+    /// Polls one of the tasks that were woken, by the place that `choose` names among so many. Whether there were any.
+    pub fn run_one(&self, choose: impl FnOnce(usize) -> usize) -> bool {
+        self.tasks.step(choose, |()| {})
+    }
+
     /// Polls the tasks that were woken. Whether there were any.
     #[inline]
     pub fn run_ready(&self) -> bool {
@@ -90,15 +106,24 @@ pub struct ManualNode<P: Protocol> {
     manual: Rc<Manual>,
     shards: Vec<Rc<Shard<P>>>,
     booted: Booted,
-    home: Home,
+    home: Rc<Home>,
     clocks: Arc<Clocks>,
 }
 
 impl<P: Protocol> ManualNode<P> {
     /// Opens or makes the data directory on `disk`, and a shard for each of `config.shards`.
     pub fn open(disk: &Disk, config: &NodeConfig) -> engine::Result<ManualNode<P>> {
-        let manual = Manual::new();
-        let (booted, home, schema_log) = at_once(boot(disk, config, &random_seed))?;
+        ManualNode::open_with(disk, config, &random_seed)
+    }
+
+    /// The same; each call of `seed` gives another number that no start before had.
+    pub fn open_with(
+        disk: &Disk,
+        config: &NodeConfig,
+        seed: &impl Fn() -> u64,
+    ) -> engine::Result<ManualNode<P>> {
+        let manual = Manual::new(config.wall_us);
+        let (booted, home, schema_log) = at_once(boot(disk, config, seed))?;
         let mut schema_log = Some(schema_log);
         let ports = mesh::<Mail<P>>(config.shards).expect("an eventfd a shard can be made");
         let mut shards = Vec::new();
@@ -106,7 +131,7 @@ impl<P: Protocol> ManualNode<P> {
             let me = port.outbox.me();
             shards.push(Shard::new(Parts {
                 runtime: Runtime::manual(manual.clone()),
-                engine: at_once(open_engine(disk, config, &booted, me, random_seed()))?,
+                engine: at_once(open_engine(disk, config, &booted, me, seed()))?,
                 sharder: Sharder::new(config.shards),
                 schema: booted.schema.clone(),
                 schema_log: schema_log.take(),
@@ -117,7 +142,8 @@ impl<P: Protocol> ManualNode<P> {
                 wake: Arc::new(Notify::new()),
             }));
         }
-        Ok(ManualNode { manual, shards, booted, home, clocks: Clocks::new(config.shards) })
+        let (home, clocks) = (Rc::new(home), Clocks::new(config.shards));
+        Ok(ManualNode { manual, shards, booted, home, clocks })
     }
 
     /// The tasks and the clock of the node.
@@ -147,6 +173,13 @@ impl<P: Protocol> ManualNode<P> {
     /// Notes the timestamps that were given, as the first core does every second.
     pub fn note_timestamps(&self) -> engine::Result<()> {
         at_once(self.home.note(self.clocks.given_us()))
+    }
+
+    /// The same beside everything else, whenever a second of the node's time is over.
+    pub fn keep_noting(&self) {
+        let runtime = self.shards[0].runtime();
+        let noting = keep_noting(runtime.clone(), self.clocks.clone(), self.home.clone());
+        runtime.spawn(Group::Background, noting);
     }
 
     /// What was found in, or made of, the data directory.

@@ -18,7 +18,7 @@ use std::io;
 use std::pin::pin;
 use std::rc::Rc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glommio::{Latency, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle, executor};
 
@@ -163,6 +163,15 @@ impl Runtime {
             Kind::Core(_) => start.elapsed(),
             Kind::Manual(manual) => manual.now(),
         }
+    }
+
+    /// Seconds since 1970.
+    pub(crate) fn wall_s(&self) -> u32 {
+        let wall = match &self.kind {
+            Kind::Core(_) => SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            Kind::Manual(manual) => manual.wall(),
+        };
+        u32::try_from(wall.as_secs()).unwrap_or(u32::MAX)
     }
 
     /// Does what [`reap`] does, for this runtime.

@@ -100,8 +100,7 @@ impl<T> Suspended<T> {
                 break;
             }
             polled += 1;
-            let entry = self.entries.borrow_mut().get_mut(key as usize).and_then(Option::take);
-            if let Some(output) = entry.and_then(|future| self.poll(key as usize, future)) {
+            if let Some(output) = self.poll_woken(key) {
                 done(output);
             }
         }
@@ -110,6 +109,23 @@ impl<T> Suspended<T> {
         drop(woken);
         self.turning.replace(keys);
         busy
+    }
+
+    /// Goes on with one of what was woken, by the place that `choose` names among so many. Returns whether anything was
+    /// woken.
+    pub(crate) fn step(&self, choose: impl FnOnce(usize) -> usize, done: impl FnOnce(T)) -> bool {
+        let key = {
+            let mut keys = self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            if keys.is_empty() {
+                return false;
+            }
+            let place = choose(keys.len());
+            keys.remove(place)
+        };
+        if let Some(output) = self.poll_woken(key) {
+            done(output);
+        }
+        true
     }
 
     /// Whether [`turn`](Self::turn) would find something.
@@ -134,6 +150,12 @@ impl<T> Suspended<T> {
     pub(crate) fn clear(&self) {
         let entries = self.entries.take();
         drop(entries);
+    }
+
+    /// Polls an entry that was woken, if it is still there.
+    fn poll_woken(&self, key: u32) -> Option<T> {
+        let entry = self.entries.borrow_mut().get_mut(key as usize).and_then(Option::take);
+        entry.and_then(|future| self.poll(key as usize, future))
     }
 
     fn poll(&self, key: usize, mut future: Kept<T>) -> Option<T> {

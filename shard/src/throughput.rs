@@ -175,7 +175,7 @@ mod tests {
 
     impl World {
         fn new(limit_bytes: u64) -> World {
-            World { manual: Manual::new(), throughput: CompactionThroughput::new(limit_bytes) }
+            World { manual: Manual::new(0), throughput: CompactionThroughput::new(limit_bytes) }
         }
 
         /// A merge of a shard, in steps; how many bytes it has gone through, and whether its table was dropped.

@@ -19,12 +19,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::rc::Rc;
 
+use engine::planted::{Bug, planted};
 use engine::{Error, Result, ViewStamp, Views};
 use model::{MutationRef, TableId, Token};
 use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::groups::Group;
+use crate::limits::VIEW_BUILD_PAGE_ROWS;
 use crate::message::Reply;
 use crate::outbox::{self, BatchesTable, Note, Place, Places};
 use crate::owner::{ShardId, Sharder};
@@ -61,6 +63,8 @@ pub(crate) struct ViewKeeper {
     /// Views that were emptied: their rows in notes before this number are gone with them.
     left_out: RefCell<BTreeMap<TableId, u64>>,
     now_s: Cell<u32>,
+    /// Rows of a base that a build reads at a time.
+    build_page_rows: Cell<u64>,
     /// The last bytes of the names of notes: a clock sequence and a node number that no core has had before.
     tail: [u8; 8],
 }
@@ -112,6 +116,7 @@ impl ViewKeeper {
             next: Cell::new(0),
             left_out: RefCell::default(),
             now_s: Cell::new(0),
+            build_page_rows: Cell::new(VIEW_BUILD_PAGE_ROWS),
             tail,
         }
     }
@@ -130,6 +135,11 @@ impl ViewKeeper {
     /// Now, for what is noted of how views are built: no older than what any core was given.
     pub(crate) fn at(&self) -> At {
         At { timestamp_us: self.clock.dividing_timestamp_us(), now_s: self.stamp().now_s }
+    }
+
+    /// Rows of a base that a build reads at a time.
+    pub(crate) fn build_page_rows(&self) -> u64 {
+        self.build_page_rows.get()
     }
 
     /// It has been sent, or came to nothing.
@@ -237,6 +247,11 @@ impl<P: Protocol> Shard<P> {
         assert!(self.views.set(keeper).is_ok(), "a shard has one clock");
     }
 
+    /// Has builds of views read so many rows of a base at a time: a test has few.
+    pub fn set_view_build_page_rows(&self, rows: u64) {
+        self.views.get().expect("it keeps views").build_page_rows.set(rows);
+    }
+
     /// The engine is done with a write: its writer is told, once the rows of views that belong to others are there.
     #[inline]
     pub(crate) fn written(self: &Rc<Self>, ticket: Ticket, result: Result<()>) {
@@ -249,6 +264,10 @@ impl<P: Protocol> Shard<P> {
     #[cold]
     fn tell_in_order(self: &Rc<Self>, write: BaseWrite, ticket: Ticket, mut result: Result<()>) {
         let (shard, BaseWrite { place, noted }) = (self.clone(), write);
+        let comes_later = planted(Bug::ViewsComeLater);
+        if comes_later {
+            self.settle(ticket, Ok(()));
+        }
         let work = Work { group: Group::Requests, name: "rows of materialized views", table: None };
         self.runtime.spawn(work, async move {
             let views = shard.views.get().expect("it has a write");
@@ -262,7 +281,9 @@ impl<P: Protocol> Shard<P> {
             }
             views.order.until_first(&place).await;
             number.into_iter().for_each(|number| views.order.told(&place, number));
-            shard.settle(ticket, result);
+            if !comes_later {
+                shard.settle(ticket, result);
+            }
             // The pass takes it; it may be asleep.
             shard.wake().notify();
         });

@@ -29,12 +29,14 @@ mod oracle;
 #[cfg(feature = "planted")]
 mod planted;
 mod schema;
+mod views;
 mod workload;
 mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use life::live;
+use views::ViewTally;
 use world::Tally;
 
 /// As in the server; the simulator is a sixth faster with it.
@@ -43,6 +45,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Power cuts of one disk; between them the process is killed now and then.
 const LIVES: u64 = 8;
+
+/// One power cut in so many is of a world of views.
+const VIEWS_PART: u64 = 5;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
@@ -74,33 +79,49 @@ fn run(seed: u64) -> (Tally, u64) {
     live(seed, LIVES, number("MESSINA_SIM_SEED").is_some())
 }
 
-#[test]
-fn what_was_answered_is_there_after_every_power_cut() {
+fn run_views(seed: u64) -> (ViewTally, u64) {
+    let _said = Said(seed);
+    views::live(seed, LIVES, number("MESSINA_SIM_SEED").is_some())
+}
+
+/// Worlds for so many power cuts on all cores, or the one of a seed; what has happened, and the first seed.
+fn run_worlds<T: Default + Send>(
+    points: u64,
+    run: impl Fn(u64) -> T + Sync,
+    add: impl Fn(&mut T, &T) + Sync,
+) -> Option<(T, u64)> {
     if let Some(seed) = number("MESSINA_SIM_SEED") {
         run(seed);
-        return;
+        return None;
     }
-    let points = number("MESSINA_SIM_POINTS").unwrap_or(300);
     let from = number("MESSINA_SIM_FROM").unwrap_or_else(fresh_seed);
     let (next, seeds) = (AtomicU64::new(0), points.div_ceil(LIVES));
     let worker = || {
-        let mut tally = Tally::default();
+        let mut tally = T::default();
         loop {
             let seed = next.fetch_add(1, Relaxed);
             if seed >= seeds || FAILED.load(Relaxed) {
                 return tally;
             }
-            tally.add(&run(from + seed).0);
+            add(&mut tally, &run(from + seed));
         }
     };
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let mut all = Tally::default();
+    let mut all = T::default();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
         for worker in workers {
-            all.add(&worker.join().expect("no seed fails"));
+            add(&mut all, &worker.join().expect("no seed fails"));
         }
     });
+    Some((all, from))
+}
+
+#[test]
+fn what_was_answered_is_there_after_every_power_cut() {
+    let points = number("MESSINA_SIM_POINTS").unwrap_or(300);
+    let run = |seed| run(seed).0;
+    let Some((all, from)) = run_worlds(points, run, Tally::add) else { return };
     println!("{all:?}");
     println!("simulator: {} power cuts, {} kills, seeds from {from}", all.lives, all.kills);
     assert!(all.lives >= points, "{all:?}");
@@ -139,6 +160,26 @@ fn what_was_answered_is_there_after_every_power_cut() {
     assert!(points < 10_000 || all.altered_late > points / 1000, "{all:?}");
     assert!(points < 10_000 || all.full > points / 1000 && all.resumed > 0, "{all:?}");
     assert!(all.answered > 10 * points && all.compared > 5 * points, "{all:?}");
+}
+
+/// A world of views takes as long as several of the others.
+#[test]
+fn what_was_answered_is_in_the_views_after_every_power_cut() {
+    let points = number("MESSINA_SIM_POINTS").unwrap_or(300).div_ceil(VIEWS_PART);
+    let run = |seed| run_views(seed).0;
+    let Some((all, from)) = run_worlds(points, run, ViewTally::add) else { return };
+    println!("{all:?}");
+    println!("views: {} power cuts, {} kills, seeds from {from}", all.lives, all.kills);
+    assert!(all.lives >= points, "{all:?}");
+    assert!(all.compared > 3 * points && all.raced > 3 * points, "{all:?}");
+    assert!(all.answered > 10 * points && all.rows > 20 * points, "{all:?}");
+    for count in [all.made, all.dropped, all.altered, all.emptied, all.kills, all.cut] {
+        assert!(count > points / 10, "{all:?}");
+    }
+    // Seldom: too few to ask for in a short run.
+    for count in [all.survived, all.lost, all.whole, all.unbuilt, all.half_emptied] {
+        assert!(points < 1000 || count > points / 100, "{all:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use engine::planted::{Bug, plant};
 
 use crate::LIVES;
 use crate::life::live;
+use crate::views;
 
 /// How many worlds a bug may survive.
 const SEEDS_MAX: u64 = 2000;
@@ -14,9 +15,9 @@ const SEEDS_MAX: u64 = 2000;
 const BENEATH: [Bug; 1] = [Bug::NoTailRule];
 
 /// The first world in which the bug shows.
-fn caught_by(bug: Bug) -> Option<u64> {
+fn caught_by(bug: Bug, live: fn(u64)) -> Option<u64> {
     plant(Some(bug));
-    let caught = (1..=SEEDS_MAX).find(|seed| catch_unwind(|| live(*seed, LIVES, false)).is_err());
+    let caught = (1..=SEEDS_MAX).find(|seed| catch_unwind(|| live(*seed)).is_err());
     plant(None);
     caught
 }
@@ -24,24 +25,35 @@ fn caught_by(bug: Bug) -> Option<u64> {
 #[test]
 fn a_bug_in_the_engine_is_caught() {
     let bugs = Bug::OF_FILES.into_iter().chain(Bug::OF_ENGINE);
-    all_are_caught(bugs.filter(|bug| !BENEATH.contains(bug)));
+    all_are_caught(bugs.filter(|bug| !BENEATH.contains(bug)), of_engines);
 }
 
 #[test]
 fn a_bug_in_reading_is_caught() {
-    all_are_caught(Bug::OF_READS.into_iter());
+    all_are_caught(Bug::OF_READS.into_iter(), of_engines);
 }
 
 #[test]
 fn a_bug_of_indexes_is_caught() {
-    all_are_caught(Bug::OF_INDEXES.into_iter());
+    all_are_caught(Bug::OF_INDEXES.into_iter(), of_engines);
 }
 
-fn all_are_caught(bugs: impl Iterator<Item = Bug>) {
+#[test]
+fn a_bug_of_views_is_caught() {
+    all_are_caught(Bug::OF_VIEWS.into_iter(), |seed| {
+        views::live(seed, LIVES, false);
+    });
+}
+
+fn of_engines(seed: u64) {
+    live(seed, LIVES, false);
+}
+
+fn all_are_caught(bugs: impl Iterator<Item = Bug>, live: fn(u64)) {
     std::panic::set_hook(Box::new(|_| {}));
     let survivors: Vec<Bug> = bugs
         .filter(|bug| {
-            let caught = caught_by(*bug);
+            let caught = caught_by(*bug, live);
             println!("{bug:?}: caught by seed {caught:?}");
             caught.is_none()
         })

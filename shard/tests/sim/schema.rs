@@ -219,7 +219,7 @@ fn drop_column(number: usize, table: &mut Table, rng: &mut Rng, at: i64) -> Effe
 }
 
 /// Adds a column that was dropped, or one of a new name.
-fn add_column(number: usize, table: &mut Table, rng: &mut Rng) -> Effect {
+pub(crate) fn add_column(number: usize, table: &mut Table, rng: &mut Rng) -> Effect {
     let dropped: Vec<_> = table.dropped.iter().map(|dropped| dropped.column.clone()).collect();
     let dropped: Vec<_> =
         dropped.into_iter().filter(|column| table.column(&column.name).is_none()).collect();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use engine::io::Rng;
 use model::cell::{Expiry, Life};
+use model::condition::{ConditionsBuilder, Wanted};
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{ColumnKind, Table};
@@ -132,6 +133,31 @@ impl Workload {
         (record, bytes)
     }
 
+    /// A conditional write of one row, with its note: done if the row is there, or if it is not. And the place of
+    /// the row.
+    pub(crate) fn conditional(
+        &mut self,
+        rng: &mut Rng,
+        (table, key): Part,
+        exists: bool,
+    ) -> (Record, Vec<u8>, Vec<u8>) {
+        let number = self.next;
+        self.next += 1;
+        let (mut bytes, mut facts, timestamp) = (Vec::new(), Vec::new(), self.latest());
+        let at = self.place(rng, table);
+        let id = self.id(table);
+        let mut m = MutationBuilder::begin(&mut bytes, id, token(key), &[key]);
+        self.row(rng, &mut m, (table, &at), timestamp, &mut facts);
+        let mut conditions = ConditionsBuilder::default();
+        conditions.existence(Some(&at), exists);
+        let wanted = Wanted { statics: false, regulars: true };
+        m.finish_with_conditions(&conditions, wanted, (timestamp, self.now_s));
+        self.note(&mut bytes, 0, number, key);
+        let facts = facts.into_iter().map(|fact| ((table, key), Rc::new(fact))).collect();
+        let record = Record { number, tables: vec![table, 0], facts, may_be_refused: false };
+        (record, bytes, at)
+    }
+
     /// The note of a record has a key of its own, and a token of one of its partitions.
     fn note(&self, bytes: &mut Vec<u8>, table: usize, number: u64, key: u8) {
         let mut m =
@@ -216,7 +242,8 @@ impl Workload {
             }
             _ => {
                 for _ in 0..1 + rng.below(3) {
-                    self.row(rng, &mut m, table, timestamp, &mut facts);
+                    let at = self.place(rng, table);
+                    self.row(rng, &mut m, (table, &at), timestamp, &mut facts);
                 }
             }
         }
@@ -224,23 +251,27 @@ impl Workload {
         facts
     }
 
+    /// The clustering of a row.
+    fn place(&self, rng: &mut Rng, table: usize) -> Vec<u8> {
+        match table {
+            0 | 1 => Vec::new(),
+            _ => clustering(table, &[rng.below(6) as u8, rng.below(6) as u8]),
+        }
+    }
+
     fn row(
         &self,
         rng: &mut Rng,
         m: &mut MutationBuilder<'_>,
-        table: usize,
+        (table, at): (usize, &[u8]),
         timestamp: i64,
         facts: &mut Vec<Fact>,
     ) {
-        let at = match table {
-            0 | 1 => Vec::new(),
-            _ => clustering(table, &[rng.below(6) as u8, rng.below(6) as u8]),
-        };
-        let place: Place = Some(at.clone());
+        let place: Place = Some(at.to_vec());
         if rng.one_in(8) {
             let deletion = Deletion { timestamp, local_s: self.now_s };
             let head = RowHead { timestamp, marker: None, deletion };
-            m.row(&at, |out| {
+            m.row(at, |out| {
                 RowBuilder::begin(out, &head);
             });
             facts.push(Fact::Row { place, timestamp });
@@ -253,7 +284,7 @@ impl Workload {
             facts.push(Fact::Marker { place: place.clone(), timestamp, life });
         }
         let cells = self.cells(rng, table);
-        m.row(&at, |out| {
+        m.row(at, |out| {
             let mut row = RowBuilder::begin(out, &head);
             for ((column, element, path), (life, value)) in &cells {
                 let cell = Cell::live(ColumnId(*column), timestamp, value);
