@@ -10,6 +10,7 @@
 
 use std::iter;
 
+use model::cell::Life;
 use model::read::{PartitionRef, RowSink};
 use model::row::{RowRef, tombstones, visible};
 use model::{Deletion, Token};
@@ -267,7 +268,8 @@ impl Read<'_> {
 
     /// Whether each of the `count` columns that a row of this kind has is newer than `newest` in it.
     ///
-    /// One of them must be alive: if none is, an older row marker decides whether there is a row at all.
+    /// One of them must be alive: if none is, an older row marker decides whether there is a row at all. Of a table with
+    /// materialized views one must be alive for ever: else the marker decides how long, of their rows, too.
     fn is_whole(
         &self,
         row: Option<RowRef<'_>>,
@@ -289,7 +291,8 @@ impl Read<'_> {
                 let is_gone = covering.covers(cell.timestamp)
                     || cell.life.is_dead(self.command.now_s)
                     || self.drops.hides(cell.column, cell.timestamp);
-                alive |= !is_gone;
+                let stays = !self.table.has_materialized() || cell.life == Life::Live;
+                alive |= !is_gone && stays;
             }
         }
         found == count && alive
