@@ -44,8 +44,8 @@ const VIEWS_MAX: usize = 2;
 /// Tombstones of views are kept: a row of a view that comes late would be seen again behind one that was purged.
 const VIEW_GC_GRACE_S: i32 = i32::MAX;
 
-/// Fewer writes than this come while a table with views is emptied: rows of one may be left in a view.
-const WRITES_WHILE_EMPTIED: u64 = 1;
+/// Fewer writes than this come at a time while a table with views is emptied.
+const WRITES_WHILE_EMPTIED: u64 = 6;
 
 /// The wall clock of a new world, in microseconds since 1970.
 const BEGAN_US: i64 = 1_700_000_000_000_000;
