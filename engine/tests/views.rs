@@ -287,3 +287,54 @@ fn slices_are_written_to_views_again() {
         check(&engine, 5).await;
     });
 }
+
+/// Before: the read of one row ended at a file in which it had found all columns, and did not know of the marker in an
+/// older one: the view's row went with the last cell that expired, and the base's stayed.
+#[test]
+fn a_row_of_a_view_lives_as_long_as_its_marker_in_an_older_file() {
+    let base = TableBuilder::new("ks", "t", TABLE)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|t| t.clustering("c", CqlType::Blob, false))
+        .and_then(|t| t.regular("v", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let (definition, options) = (
+        ViewDefinition { base: TABLE, include_all: true, restrictions: Vec::new() },
+        TableOptions::default(),
+    );
+    let key = ViewKey { partition: vec![C], clustering: vec![(K, true)] };
+    let identity = ViewIdentity { id: TableId(Uuid::from_u128(21)), name: "w".into(), options };
+    let view = Table::view_of(&base, identity, &key, &[R], definition).unwrap();
+    let at = clustering(1);
+    on_shard(config(1), schema_of([base, view.clone()]), async move |engine, _, _| {
+        let kept = Rc::new(Kept::default());
+        engine.keep_views(kept.clone());
+        kept.timestamp_us.set(50);
+        let record = |fill: &dyn Fn(&mut MutationBuilder<'_>)| {
+            let mut out = Vec::new();
+            let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[1]), &[1]);
+            fill(&mut m);
+            m.finish();
+            out
+        };
+        let put = |timestamp, marker, life| {
+            let head = RowHead { timestamp, marker, deletion: Deletion::NONE };
+            let cell = Cell { life, ..Cell::live(R, timestamp, b"v") };
+            record(&|m| {
+                m.row(&at, |out| {
+                    RowBuilder::begin(out, &head).cell(&cell);
+                });
+            })
+        };
+        write(&engine, &put(1, Some(Life::Live), Life::Live)).await.unwrap();
+        flush(&engine).await;
+        let expiring = Life::Expiring(Expiry { ttl_s: 10, at_s: 15 });
+        write(&engine, &put(2, None, expiring)).await.unwrap();
+        flush(&engine).await;
+        engine.truncate(view.id).await.unwrap();
+        write(&engine, &record(&|m| m.view_slice(&Slice::row(at.clone())))).await.unwrap();
+        for now_s in [5, 20] {
+            assert_eq!(rows(&engine, &view, now_s).await.len(), 1, "at {now_s}");
+        }
+    });
+}
