@@ -268,8 +268,8 @@ impl Read<'_> {
 
     /// Whether each of the `count` columns that a row of this kind has is newer than `newest` in it.
     ///
-    /// One of them must be alive: if none is, an older row marker decides whether there is a row at all. Of a table with
-    /// materialized views one must be alive for ever: else the marker decides how long, of their rows, too.
+    /// One of them must be alive: if none is, an older row marker decides whether there is a row at all. Of a table
+    /// with materialized views one must be alive for ever: else the marker decides how long, of their rows, too.
     fn is_whole(
         &self,
         row: Option<RowRef<'_>>,
