@@ -40,20 +40,13 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
     let missing = || Error::invalid(format!("Base table '{}' doesn't exist", create.base.name));
     let base = keyspace.tables.get(&create.base.name).ok_or_else(missing)?;
     check_base(base)?;
-    if let Some(there) = keyspace.tables.get(name) {
-        if there.view().is_none() {
-            return Err(Error::invalid(format!(
-                "Cannot create materialized view '{name}' - a table with the same name already exists"
-            )));
-        }
-        if create.if_not_exists {
-            return Ok(Ddl::nothing());
-        }
-        return Err(Error::AlreadyExists {
-            keyspace: keyspace_name.to_owned(),
-            table: name.clone(),
-            text: format!("Materialized view '{keyspace_name}.{name}' already exists"),
-        });
+    if keyspace.tables.get(name).is_some_and(|there| there.view().is_none()) {
+        return Err(Error::invalid(format!(
+            "Cannot create materialized view '{name}' - a table with the same name already exists"
+        )));
+    }
+    if table::is_there(keyspace, name, create.if_not_exists)? {
+        return Ok(Ddl::nothing());
     }
     table::check_table_name(keyspace_name, name)?;
     let selected = selected(base, create)?;
