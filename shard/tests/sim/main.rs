@@ -47,7 +47,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const LIVES: u64 = 8;
 
 /// One power cut in so many is of a world of views.
-const VIEWS_PART: u64 = 5;
+const VIEWS_PART: u64 = 20;
+
+/// Fewer say nothing of what happens seldom.
+const VIEWS_MIN: u64 = 64;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
@@ -165,7 +168,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
 /// A world of views takes as long as several of the others.
 #[test]
 fn what_was_answered_is_in_the_views_after_every_power_cut() {
-    let points = number("MESSINA_SIM_POINTS").unwrap_or(300).div_ceil(VIEWS_PART);
+    let points = number("MESSINA_SIM_POINTS").unwrap_or(300).div_ceil(VIEWS_PART).max(VIEWS_MIN);
     let run = |seed| run_views(seed).0;
     let Some((all, from)) = run_worlds(points, run, ViewTally::add) else { return };
     println!("{all:?}");
