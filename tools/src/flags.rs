@@ -205,7 +205,7 @@ pub struct RunFlags {
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
     /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt;
-    /// of conditional rows: claim, change, read; of counters: increment, read; of batches: batch, read;
+    /// of conditional rows: claim, change, contend, read; of counters: increment, read; of batches: batch, read;
     /// of indexed rows: tag, find, read; of rows with a view: tag, update, remove, find.
     #[arg(long)]
     pub mix: Option<String>,

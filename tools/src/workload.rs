@@ -74,6 +74,8 @@ pub enum Verb {
     Claim,
     /// Updates a row if a column has its value.
     Change,
+    /// The same, however many changes of the row are under way.
+    Contend,
     /// Adds one to a counter.
     Increment,
     /// Writes rows of several partitions in one logged batch.
@@ -96,9 +98,8 @@ impl Verb {
         match self {
             Verb::Read | Verb::ReadToModify | Verb::Point => Kind::Read,
             Verb::ReadToTransfer | Verb::Receipt | Verb::Whole | Verb::Look => Kind::Read,
-            Verb::Update | Verb::WriteBack | Verb::Change | Verb::Tag | Verb::Remove => {
-                Kind::Update
-            }
+            Verb::Update | Verb::WriteBack | Verb::Tag | Verb::Remove => Kind::Update,
+            Verb::Change | Verb::Contend => Kind::Update,
             Verb::Insert | Verb::Open | Verb::Claim => Kind::Insert,
             Verb::Scan => Kind::Scan,
             Verb::Append => Kind::Append,
@@ -117,7 +118,8 @@ impl Verb {
             matches!(self, Verb::Update | Verb::Insert | Verb::WriteBack | Verb::Append);
         let of_scenarios =
             matches!(self, Verb::Open | Verb::Transfer | Verb::Increment | Verb::Batch);
-        let of_rows = matches!(self, Verb::Claim | Verb::Change | Verb::Tag | Verb::Remove);
+        let of_rows =
+            matches!(self, Verb::Claim | Verb::Change | Verb::Contend | Verb::Tag | Verb::Remove);
         of_tables || of_scenarios || of_rows
     }
 
@@ -125,7 +127,7 @@ impl Verb {
     pub fn in_doubt(self) -> InDoubt {
         match self {
             // Refused the second time, it would seem that it was never applied.
-            Verb::Transfer | Verb::Claim | Verb::Change => InDoubt::GiveUp,
+            Verb::Transfer | Verb::Claim | Verb::Change | Verb::Contend => InDoubt::GiveUp,
             Verb::Increment => InDoubt::RepeatAnew,
             _ => InDoubt::Repeat,
         }

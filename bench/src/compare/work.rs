@@ -21,6 +21,8 @@ use super::{Failed, Result, run_to_end};
 const TICK_MS: f64 = 10.0;
 /// In which the load tool connects, before it measures.
 const CONNECTING: &str = "1s";
+/// Rows of the table with an index: ten for each of the 64 values that `messina-load` asks for.
+const INDEXED_ROWS: u64 = 640;
 /// Operations by which the speed of Redis is found before it is measured.
 const PROBE_OPERATIONS: u64 = 100_000;
 
@@ -35,10 +37,18 @@ pub enum Work {
     ConditionalInsert,
     /// Updates of 100 bytes if another column has its value.
     ConditionalUpdate,
+    /// The same, all of one row.
+    HotUpdate,
     /// Increments of a counter.
     Increment,
     /// Logged batches of 10 rows of 100 bytes in 10 partitions.
     Batch,
+    /// Queries by an index that find 10 rows of 100 bytes.
+    IndexedFind,
+    /// Writes of rows of 100 bytes whose indexed column changes.
+    IndexedWrite,
+    /// Writes of rows of 100 bytes that change the partition in a view.
+    ViewedWrite,
 }
 
 /// Works that are measured together and make one table.
@@ -46,7 +56,7 @@ pub enum Work {
 pub enum Set {
     /// Reads and updates of records, and latency in an open loop.
     Plain,
-    /// Conditional writes, counters and logged batches, of the servers that speak CQL.
+    /// Conditional writes, counters, logged batches, indexes and views, of the servers that speak CQL.
     Dependent,
 }
 
@@ -150,12 +160,17 @@ pub const WORKS: [(Work, Pressure); 4] = [
     (Work::Update, Pressure { connections: 100, in_flight: 16 }),
 ];
 
-/// A conditional write waits for those of its partition before it, so that few are under way at a time.
-const DEPENDENT: [(Work, Pressure); 4] = [
+/// One request in flight on a connection, but where a goal is a rate.
+const DEPENDENT: [(Work, Pressure); 9] = [
     (Work::ConditionalInsert, Pressure { connections: 100, in_flight: 1 }),
     (Work::ConditionalUpdate, Pressure { connections: 100, in_flight: 1 }),
+    (Work::ConditionalUpdate, Pressure { connections: 100, in_flight: 16 }),
+    (Work::HotUpdate, Pressure { connections: 100, in_flight: 1 }),
     (Work::Increment, Pressure { connections: 100, in_flight: 1 }),
     (Work::Batch, Pressure { connections: 100, in_flight: 1 }),
+    (Work::IndexedFind, Pressure { connections: 100, in_flight: 1 }),
+    (Work::IndexedWrite, Pressure { connections: 100, in_flight: 1 }),
+    (Work::ViewedWrite, Pressure { connections: 100, in_flight: 1 }),
 ];
 
 impl Work {
@@ -166,8 +181,12 @@ impl Work {
             Work::Update => "durable update",
             Work::ConditionalInsert => "conditional insert (IF NOT EXISTS)",
             Work::ConditionalUpdate => "conditional update (IF column = value)",
+            Work::HotUpdate => "conditional update of one hot row",
             Work::Increment => "increment of a counter",
             Work::Batch => "logged batch of 10 rows in 10 partitions",
+            Work::IndexedFind => "query of 10 rows by an index",
+            Work::IndexedWrite => "write of a row with an index",
+            Work::ViewedWrite => "write of a row with a view",
         }
     }
 
@@ -175,9 +194,27 @@ impl Work {
     fn data(self) -> &'static str {
         match self {
             Work::Read | Work::Update => "ycsb",
-            Work::ConditionalInsert | Work::ConditionalUpdate => "conditional",
+            Work::ConditionalInsert | Work::ConditionalUpdate | Work::HotUpdate => "conditional",
             Work::Increment => "counters",
             Work::Batch => "batches",
+            Work::IndexedFind | Work::IndexedWrite => "indexed",
+            Work::ViewedWrite => "views",
+        }
+    }
+
+    /// Rows that are loaded, where the comparison has so many records.
+    fn loaded(self, records: u64) -> u64 {
+        match self {
+            Work::IndexedFind | Work::IndexedWrite => INDEXED_ROWS,
+            _ => records,
+        }
+    }
+
+    /// Rows that the work is done on.
+    fn used(self, records: u64) -> u64 {
+        match self {
+            Work::HotUpdate => 1,
+            _ => self.loaded(records),
         }
     }
 
@@ -188,8 +225,12 @@ impl Work {
             Work::Update => ["a", "update=1"],
             Work::ConditionalInsert => ["conditional", "claim=1"],
             Work::ConditionalUpdate => ["conditional", "change=1"],
+            Work::HotUpdate => ["conditional", "contend=1"],
             Work::Increment => ["counters", "increment=1"],
             Work::Batch => ["batches", "batch=1"],
+            Work::IndexedFind => ["indexed", "find=1"],
+            Work::IndexedWrite => ["indexed", "tag=1"],
+            Work::ViewedWrite => ["views", "tag=1"],
         };
         ["--workload", workload, "--mix", mix]
     }
@@ -201,11 +242,14 @@ impl Setup {
         if server.contender == Contender::Redis {
             return self.redis(server).load();
         }
-        let mut data: Vec<&str> = works.iter().map(|(work, _)| work.data()).collect();
-        data.dedup();
-        data.into_iter().try_for_each(|data| {
-            let mut command = self.tool(server, "load");
-            command.args(["--workload", data, "--connections", "64", "--in-flight", "4"]);
+        let mut filled: Vec<&str> = Vec::new();
+        works.iter().try_for_each(|(work, _)| {
+            if filled.contains(&work.data()) {
+                return Ok(());
+            }
+            filled.push(work.data());
+            let mut command = self.tool(server, "load", work.loaded(self.records));
+            command.args(["--workload", work.data(), "--connections", "64", "--in-flight", "4"]);
             run_to_end(&mut command).map(drop)
         })
     }
@@ -243,7 +287,7 @@ impl Setup {
 
     fn open_loop_at(&self, server: &Running, rate: u32) -> Result<Latency> {
         let json = NamedTempFile::new().map_err(Failed::io("making a file for a result"))?;
-        let mut command = self.tool(server, "run");
+        let mut command = self.tool(server, "run", self.records);
         command
             .args(["--mix", "read=1,update=1", "--connections", "64", "--in-flight", "16"])
             .args(["--rate", &rate.to_string(), "--duration", &format!("{}s", self.seconds)])
@@ -264,10 +308,10 @@ impl Setup {
         }
     }
 
-    fn tool(&self, server: &Running, verb: &str) -> Command {
+    fn tool(&self, server: &Running, verb: &str, records: u64) -> Command {
         let mut command = Command::new(&self.messina_load);
         command
-            .args([verb, "--quiet", "--records", &self.records.to_string()])
+            .args([verb, "--quiet", "--records", &records.to_string()])
             .args(["--host", &format!("127.0.0.1:{}", server.port)])
             .args(["--server-pid", &server.pid.to_string()]);
         if verb == "run" {
@@ -286,7 +330,7 @@ impl Setup {
         (work, pressure): (Work, Pressure),
         seconds: u32,
     ) -> Command {
-        let mut command = self.tool(server, "run");
+        let mut command = self.tool(server, "run", work.used(self.records));
         command
             .args(work.flags())
             .args(["--connections", &pressure.connections.to_string()])

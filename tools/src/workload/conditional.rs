@@ -3,10 +3,12 @@
 //! ```text
 //! claim    INSERT .. IF NOT EXISTS     a key that was never drawn before
 //! change   UPDATE .. IF state = 0      a key of the load phase, one change of it under way at a time
+//! contend  the same                    as many of one key under way as there are: which is the newest nobody can say
 //! ```
 //!
 //! What is judged: a row shows the newest change that was acknowledged before the read was sent, or a newer one, and a
 //! claim that was applied is there. One whose outcome is not known may be done later: its key is not changed again.
+//! Of a row that is contended for only that it is there and whole.
 //! Not here: what changes depend on each other (`bank`). `compare` measures the cost of a conditional write with this.
 
 use std::collections::HashSet;
@@ -46,12 +48,15 @@ pub struct Conditional {
     busy: HashSet<u64>,
     /// Keys with a change of which it is not known whether it is done.
     doubtful: HashSet<u64>,
+    /// Keys that were contended for: no change of them is known as the newest.
+    contended: HashSet<u64>,
 }
 
 impl Conditional {
     /// Statements and judge.
     pub fn new(known: Known, rng: SmallRng) -> Conditional {
-        Conditional { known, rng, busy: HashSet::new(), doubtful: HashSet::new() }
+        let none = HashSet::new;
+        Conditional { known, rng, busy: none(), doubtful: none(), contended: none() }
     }
 
     /// A key of this thread near `key` that may be changed, if there is one.
@@ -77,7 +82,7 @@ impl Rule for Conditional {
     fn statement(&self, op: &Op) -> usize {
         match op.verb {
             Verb::Open | Verb::Claim => INSERT,
-            Verb::Change => UPDATE,
+            Verb::Change | Verb::Contend => UPDATE,
             _ => READ,
         }
     }
@@ -93,12 +98,19 @@ impl Rule for Conditional {
                 // So many are under way that one more would have to wait.
                 None => (Verb::Read, key),
             },
+            Verb::Contend => {
+                self.contended.insert(key);
+                (verb, key)
+            }
             _ => (verb, key),
         };
         Some(Op { verb, key, detail: 0, token: Token::of_key(&key.to_be_bytes()) })
     }
 
     fn floor(&self, op: &Op, floor: &mut Floor) {
+        if self.contended.contains(&op.key) {
+            return;
+        }
         let promised = self.known.promises.get(&op.key).into_iter().flatten();
         let promised = promised.map(|record| record.sequence).max().unwrap_or(0);
         floor[0] = self.known.tallies.answered(op.key).max(promised);
@@ -110,7 +122,7 @@ impl Rule for Conditional {
         let value = |binder: &mut Binder<'_>| {
             binder.value_of(length, |out| origin.append_value(length, out));
         };
-        if op.verb == Verb::Change {
+        if matches!(op.verb, Verb::Change | Verb::Contend) {
             value(binder);
         }
         binder.value(&op.key.to_be_bytes());
@@ -127,10 +139,11 @@ impl Rule for Conditional {
         findings: &mut Findings,
     ) -> Result<Option<Op>> {
         self.busy.remove(&op.key);
+        let judged = !self.contended.contains(&op.key);
         if rows.is_applied()? {
             self.known.tallies.answer_as(op.key, sent.sequence);
-            findings.mark = APPLIED;
-        } else if op.verb == Verb::Change && self.known.judges {
+            findings.mark = if judged { APPLIED } else { 0 };
+        } else if op.verb != Verb::Claim && op.verb != Verb::Open && self.known.judges {
             // Its state is always 0.
             findings.violations.push(Violation::Missing { key: op.key });
         }

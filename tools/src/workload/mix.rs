@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 17] = [
+const NAMES: [(&str, Verb); 18] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -27,6 +27,7 @@ const NAMES: [(&str, Verb); 17] = [
     ("receipt", Verb::Receipt),
     ("claim", Verb::Claim),
     ("change", Verb::Change),
+    ("contend", Verb::Contend),
     ("increment", Verb::Increment),
     ("batch", Verb::Batch),
     ("tag", Verb::Tag),
@@ -98,6 +99,7 @@ impl fmt::Display for Mix {
                 Verb::Receipt => "receipt",
                 Verb::Claim => "claim",
                 Verb::Change => "change",
+                Verb::Contend => "contend",
                 Verb::Tag => "tag",
                 Verb::Remove => "remove",
                 other => other.kind().name(),

@@ -149,7 +149,8 @@ impl ScenarioName {
 
     /// Whether a mix may have `verb`.
     pub fn knows(self, verb: Verb) -> bool {
-        self.usual_mix().verbs().any(|known| known == verb)
+        let contends = self == ScenarioName::Conditional && verb == Verb::Contend;
+        contends || self.usual_mix().verbs().any(|known| known == verb)
     }
 
     /// What the load phase does once for every key.
