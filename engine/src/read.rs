@@ -284,7 +284,8 @@ impl Read<'_> {
             page.begin(0);
             match row {
                 Some(clustering) => {
-                    let wanted = RowWanted { token: *token, key, clustering };
+                    let slices = &self.command.slices;
+                    let wanted = RowWanted { token: *token, key, clustering, slices };
                     self.row(wanted, page, scratch).await?;
                 }
                 None => match self.worthy_lookup_inside((*token, key), page).await? {

@@ -2,6 +2,8 @@
 //!
 //! [`Cursor`] is the only reader: it never reads past its slice and never panics on short input.
 
+use std::cmp::Ordering;
+
 use uuid::Uuid;
 
 use crate::{Error, Result};
@@ -27,6 +29,18 @@ const fn varint_bytes(value: u64) -> usize {
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
+}
+
+/// How `a` compares with `b`, where one of them is often empty.
+///
+/// The C library compares short slices by loads with a mask, also where the length is 0. An empty slice may point
+/// nowhere, and on some processors (AMD Zen 5) such a load takes over a hundred cycles, although it loads nothing.
+#[inline]
+pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    match a.is_empty() || b.is_empty() {
+        true => a.len().cmp(&b.len()),
+        false => a.cmp(b),
+    }
 }
 
 /// Reads forward through bytes that may lie.
@@ -146,6 +160,11 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn compared_as_slices_are(a in prop::collection::vec(0..3u8, 0..4), b in prop::collection::vec(0..3u8, 0..4)) {
+            prop_assert_eq!(compare(&a, &b), a.cmp(&b));
+        }
+
         #[test]
         fn varints_round_trip(value: u64) {
             let mut out = Vec::new();

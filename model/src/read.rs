@@ -14,6 +14,7 @@ mod nearest;
 pub use filter::{Filter, FilterTarget, Like, Operator};
 pub use nearest::{Nearest, NearestRows};
 
+use crate::bytes::compare;
 use crate::cell::Deletion;
 use crate::row::RowRef;
 use crate::schema::{IndexId, TableId};
@@ -53,7 +54,7 @@ impl Slice {
     /// Whether the clustering key is inside.
     #[inline]
     pub fn contains(&self, clustering: &[u8]) -> bool {
-        self.start.as_slice() <= clustering && clustering < self.end.as_slice()
+        compare(&self.start, clustering).is_le() && compare(clustering, &self.end).is_lt()
     }
 }
 

@@ -52,7 +52,9 @@ pub use merge::{Purge, compact, merge, tombstones, visible};
 pub use shifted::shifted;
 pub use written::{ClusteringReader, Written};
 
-use crate::bytes::Cursor;
+use std::cmp::Ordering;
+
+use crate::bytes::{Cursor, compare};
 use crate::cell::{Deletion, Expiry, Life};
 use crate::ordered::{self, Reader};
 use crate::schema::ColumnId;
@@ -120,13 +122,15 @@ impl<'a> Cell<'a> {
     /// Whether the cell may stand right after `last`: in another column, or in the same collection.
     fn may_follow(&self, last: &Cell<'_>) -> bool {
         let in_collection = (last.whole || last.path.is_some()) && self.path.is_some();
-        last.place() < self.place() && (last.column != self.column || in_collection)
+        last.compare_place(self).is_lt() && (last.column != self.column || in_collection)
     }
 
-    /// Where the cell stands among the cells of its row.
+    /// How its place among the cells of a row compares with that of another.
     #[inline]
-    fn place(&self) -> (ColumnId, bool, &'a [u8]) {
-        (self.column, !self.whole, self.path.unwrap_or_default())
+    fn compare_place(&self, other: &Cell<'_>) -> Ordering {
+        let of_column = || (self.column, !self.whole).cmp(&(other.column, !other.whole));
+        of_column()
+            .then_with(|| compare(self.path.unwrap_or_default(), other.path.unwrap_or_default()))
     }
 }
 

@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
+use model::bytes::compare;
 use model::row::RowRef;
 use model::{Deletion, Token};
 
@@ -214,7 +215,7 @@ impl Inside {
     /// Breaks when it shows something, continues when the slice is done.
     fn forward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
         loop {
-            if self.at >= slice.end {
+            if compare(&self.at, &slice.end).is_ge() {
                 return self.close();
             }
             let hold = source.hold_from(&self.at);
@@ -232,7 +233,8 @@ impl Inside {
                 false => source.partition.rows.first_newer(place, covering.timestamp),
             };
             let clustering = source.clustering(place);
-            let clustering = clustering.filter(|clustering| *clustering < &*slice.end);
+            let clustering =
+                clustering.filter(|clustering| compare(clustering, &slice.end).is_lt());
             match (clustering, hold.until) {
                 (Some(clustering), until) if until.is_none_or(|until| clustering < until) => {
                     self.at_done = true;
@@ -247,7 +249,7 @@ impl Inside {
     /// As `forward`, from the end of the slice to its start.
     fn backward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
         loop {
-            if self.at <= slice.start {
+            if compare(&self.at, &slice.start).is_le() {
                 return self.close();
             }
             let hold = source.hold_below(&self.at);

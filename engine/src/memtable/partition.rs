@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use model::bytes::compare;
 use model::row::RowRef;
 use model::{Deletion, Token};
 
@@ -166,12 +167,12 @@ impl Rows {
     pub(super) fn find(&self, arena: &Arena, clustering: &[u8]) -> (Place, bool) {
         match self {
             Rows::None => (Place::START, false),
-            Rows::One(entry) => match entry.clustering(arena).cmp(clustering) {
+            Rows::One(entry) => match compare(entry.clustering(arena), clustering) {
                 Ordering::Less => (Place::SECOND, false),
                 order => (Place::START, order.is_eq()),
             },
             Rows::Many(rows) => {
-                rows.find(prefix(clustering), |entry| entry.clustering(arena).cmp(clustering))
+                rows.find(prefix(clustering), |entry| compare(entry.clustering(arena), clustering))
             }
         }
     }

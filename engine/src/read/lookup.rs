@@ -20,6 +20,7 @@ use model::{Token, TokenRange};
 
 use super::candidates::Candidates;
 use super::page::Page;
+use super::row::RowWanted;
 use super::{Read, Scratch};
 use crate::error::{Error, Result};
 use crate::index::IndexFile;
@@ -201,8 +202,14 @@ impl Read<'_> {
             let is_wanted = |row: &Vec<u8>| slices.iter().any(|slice| slice.contains(row));
             let rows = batch.rows.iter().filter(|row| is_wanted(row));
             let rows: Vec<Slice> = rows.map(|row| Slice::row(row.clone())).collect();
-            if !rows.is_empty() {
-                self.partition(token, key, &rows, page, scratch).await?;
+            match rows.as_slice() {
+                [] => {}
+                [slice] => {
+                    let clustering = slice.start.as_slice();
+                    let wanted = RowWanted { token, key, clustering, slices: &rows };
+                    self.row(wanted, page, scratch).await?;
+                }
+                rows => self.partition(token, key, rows, page, scratch).await?,
             }
             let rows_of_partition = page.rows_of_partition();
             *last = Some(Resume {

@@ -11,7 +11,7 @@
 use std::iter;
 
 use model::cell::Life;
-use model::read::{PartitionRef, RowSink};
+use model::read::{PartitionRef, RowSink, Slice};
 use model::row::{RowRef, tombstones, visible};
 use model::{Deletion, Token};
 
@@ -32,6 +32,8 @@ pub(super) struct RowWanted<'w> {
     pub(super) token: Token,
     pub(super) key: &'w [u8],
     pub(super) clustering: &'w [u8],
+    /// The one slice that has this row and no other.
+    pub(super) slices: &'w [Slice],
 }
 
 impl RowWanted<'_> {
@@ -62,7 +64,7 @@ impl Read<'_> {
         let holds = |view: &&View| {
             let begin = view.begin_at(wanted.token);
             view.may_contain(wanted.token)
-                && view.sstable.may_hold(&self.command.slices)
+                && view.sstable.may_hold(wanted.slices)
                 && begin.is_none_or(|begin| wanted.is_from(begin))
         };
         let mut views = views.iter().filter(holds).peekable();
@@ -116,7 +118,7 @@ impl Read<'_> {
         gathered.memtables(wanted, &self.table.layers(), &self.overlays);
         let (mut newest, mut at_once) = (i64::MAX, 1);
         let scope = Scope::Key(wanted.token, wanted.key);
-        let span = Span { scope, slices: &self.command.slices, reversed: false };
+        let span = Span { scope, slices: wanted.slices, reversed: false };
         let open = |view: &View| view.sstable.cursor(span, self.reading(Reading::Point));
         let mut views = views.peekable();
         while let Some(view) = views.next() {

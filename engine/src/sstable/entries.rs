@@ -1,6 +1,9 @@
 //! Single entries of a file by their places, and places by what is sought: for indexes beside the file.
 
+use std::cmp::Ordering;
+
 use model::Token;
+use model::bytes::compare;
 use model::read::Slice;
 
 use super::block::{Block, Inner};
@@ -16,13 +19,40 @@ use crate::planted::{Bug, planted};
 const SLICES_COUNTED: usize = 8;
 
 /// An entry that an index names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 pub(crate) struct Named {
     pub(crate) token: Token,
     pub(crate) key: Vec<u8>,
     /// The row; `None`: all of the partition.
     pub(crate) clustering: Option<Vec<u8>>,
 }
+
+impl Ord for Named {
+    /// By token, key and clustering; all of the partition comes before its rows.
+    #[inline]
+    fn cmp(&self, other: &Named) -> Ordering {
+        let of_row = || match (&self.clustering, &other.clustering) {
+            (Some(own), Some(others)) => compare(own, others),
+            (own, others) => own.is_some().cmp(&others.is_some()),
+        };
+        let of_key = || compare(&self.key, &other.key);
+        self.token.cmp(&other.token).then_with(of_key).then_with(of_row)
+    }
+}
+
+impl PartialOrd for Named {
+    fn partial_cmp(&self, other: &Named) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Named) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Named {}
 
 impl Sstable {
     /// What is at a place that an index of the file names; `None` if no entry can be there: the index is not of this file.

@@ -81,7 +81,7 @@ impl<'a> Iterator for MergedCells<'a> {
     #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
         let order = match (self.a.peek(), self.b.peek()) {
-            (Some(a), Some(b)) => a.place().cmp(&b.place()),
+            (Some(a), Some(b)) => a.compare_place(b),
             (Some(_), None) => Ordering::Less,
             (None, _) => Ordering::Greater,
         };

@@ -3,7 +3,7 @@
 //! ```text
 //! claim    INSERT .. IF NOT EXISTS     a key that was never drawn before
 //! change   UPDATE .. IF state = 0      a key of the load phase, one change of it under way at a time
-//! contend  the same                    as many of one key under way as there are: which is the newest nobody can say
+//! contend  the same                    as many of one key under way as there are: which is the newest is not known
 //! ```
 //!
 //! What is judged: a row shows the newest change that was acknowledged before the read was sent, or a newer one, and a
