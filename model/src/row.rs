@@ -36,6 +36,8 @@
 //! believed is settled where they enter: [`RowRef::checked`] for bytes that are not proven yet,
 //! [`RowRef::trusted`] for bytes under a checksum.
 
+use std::cmp::Ordering;
+
 mod build;
 mod collected;
 mod current;
@@ -51,8 +53,6 @@ pub use current::in_current_form;
 pub use merge::{Purge, compact, merge, tombstones, visible};
 pub use shifted::shifted;
 pub use written::{ClusteringReader, Written};
-
-use std::cmp::Ordering;
 
 use crate::bytes::{Cursor, compare};
 use crate::cell::{Deletion, Expiry, Life};

@@ -25,6 +25,29 @@ fn conversions_of_time_agree() {
     }
 }
 
+/// Before: since texts of floats are read as Java reads them, only `NaN` and `Infinity` were written so.
+#[test]
+fn nan_and_infinity_are_written_in_any_case() {
+    let mut db = Database::with("k int PRIMARY KEY, f float, d double");
+    for (word, shown) in [
+        ("infinity", "Infinity"),
+        ("-INFINITY", "-Infinity"),
+        ("iNFinity", "Infinity"),
+        ("nan", "NaN"),
+        ("-NAN", "NaN"),
+        ("-nAn", "NaN"),
+    ] {
+        db.ok(&format!("INSERT INTO t (k, f, d) VALUES (1, {word}, {word})"));
+        let text = format!("\"{shown}\"");
+        for select in ["cast(f as text)", "cast(d as text)"] {
+            assert_eq!(db.ok(&format!("SELECT {select} FROM t")), text, "{word}");
+        }
+        assert!(db.err(&format!("INSERT INTO t (k, f) VALUES (1, '{word}')")).contains("STRING"));
+    }
+    let refused = db.err("INSERT INTO t JSON '{\"k\": 1, \"f\": \"infinity\"}'");
+    assert!(refused.contains("Unable to make float from 'infinity'"), "{refused}");
+}
+
 /// Cassandra's wraps around: the bound would be of another time, and select the wrong rows.
 #[test]
 fn a_bound_of_timeuuids_is_null_where_they_end() {

@@ -56,9 +56,15 @@ impl Parser<'_> {
         Expr::Literal(Literal { kind, text })
     }
 
-    /// Passes a number with a point or an exponent, which a decimal must be able to hold whatever it becomes.
+    /// Passes a number with a point or an exponent, which a decimal must be able to hold whatever it becomes, or a
+    /// word for what is none.
     fn float(&mut self) -> Result<Expr> {
-        if let Some(problem) = exponent_problem(self.token().text(self.text)) {
+        let text = self.token().text(self.text);
+        if let Some(word) = float_word(text) {
+            self.advance();
+            return Ok(Expr::Literal(Literal { kind: LiteralKind::Float, text: word.to_owned() }));
+        }
+        if let Some(problem) = exponent_problem(text) {
             return Err(SyntaxError::number(self.text, problem));
         }
         Ok(self.literal(LiteralKind::Float))
@@ -348,6 +354,17 @@ impl Parser<'_> {
         self.expect(Kind::RightParen)?;
         Ok(Expr::Cast(Box::new(value), type_name))
     }
+}
+
+/// A float that is written as a word, in any case, as values of a float are read: there is one NaN, with or without
+/// a minus.
+fn float_word(text: &str) -> Option<&'static str> {
+    let (is_negative, word) = text.strip_prefix('-').map_or((false, text), |word| (true, word));
+    if word.eq_ignore_ascii_case("nan") {
+        return Some("NaN");
+    }
+    let is_infinity = word.eq_ignore_ascii_case("infinity");
+    is_infinity.then_some(if is_negative { "-Infinity" } else { "Infinity" })
 }
 
 /// The kind of literal a token is, if it is one.
