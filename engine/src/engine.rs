@@ -38,7 +38,7 @@ use crate::manifest::{Manifest, ViewEntry};
 use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
-use crate::read::{LookupPolicy, Scratch};
+use crate::read::{LookupPolicy, Scratch, Searches};
 use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -116,6 +116,8 @@ pub struct Engine {
     pub(crate) fragment_bytes_min: Cell<u64>,
     /// When reads use indexes.
     pub(crate) lookup_policy: Cell<LookupPolicy>,
+    /// Searches for the nearest rows that are under way.
+    pub(crate) searches: Searches,
 }
 
 /// What a start has opened and an engine is made of.
@@ -182,6 +184,7 @@ impl Engine {
             sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
+            searches: Searches::default(),
         };
         engine.count_schema();
         engine

@@ -14,7 +14,7 @@
 //! 3. What it gives is never less than what the sstable holds: who reads judges each candidate by the whole filter.
 //! 4. It goes with its sstable, or with its index.
 //!
-//! Not here: what a term is (`model/src/schema/index.rs`), terms of memtables (`memtable/terms.rs`), how candidates of
+//! Not here: what a term is (`model/src/schema/index.rs`; of vectors `vectors.rs`), terms of memtables (`memtable/terms.rs`), how candidates of
 //! all sources become rows (`read/lookup.rs`).
 
 mod builder;
@@ -29,6 +29,7 @@ mod runs;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod vectors;
 mod walk;
 mod writer;
 
@@ -38,4 +39,5 @@ pub use job::IndexProgress;
 pub(crate) use job::{IndexState, remove_files};
 pub(crate) use nearest::Nearest;
 pub(crate) use place::Place;
+pub(crate) use vectors::{Lists, VectorTerm};
 pub(crate) use walk::TermWalk;

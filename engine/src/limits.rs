@@ -494,6 +494,27 @@ pub const INDEX_SORT_BYTES: usize = 512 << 10;
 /// So many runs are merged at once.
 pub const INDEX_RUNS_MERGED_MAX: usize = 16;
 
+/// An sstable of fewer rows gets no file of vectors: going over its rows costs little, and is exact.
+pub const VECTOR_FILE_ROWS_MIN: u64 = 4096;
+
+/// Lists of vectors in a file at most: each search measures the centroid of each.
+pub const VECTOR_LISTS_MAX: u64 = 1024;
+
+/// Bytes of the centroids of a file while it is made; as many again are sums. Of long vectors there are fewer lists.
+pub const VECTOR_CENTROID_BYTES_MAX: usize = 512 << 10;
+
+/// Bytes of the vectors from which centroids are made.
+pub const VECTOR_SAMPLE_BYTES_MAX: usize = 1 << 20;
+
+/// Candidates that a search keeps at a time at most; one that needs more goes over all rows.
+pub const NEAREST_CANDIDATES_MAX: usize = 32 << 10;
+
+/// Bytes of the keys of candidates that a search keeps at a time; one that needs more goes over all rows.
+pub const NEAREST_CANDIDATE_BYTES_MAX: usize = 8 << 20;
+
+/// Searches of vectors that a shard makes at a time: with what one of them keeps, this bounds their memory. Others wait.
+pub const NEAREST_SEARCHES_MAX: usize = 8;
+
 /// Candidates of one source that a lookup of several terms keeps at a time, in bytes some 16 for each of a file.
 pub const LOOKUP_PLACES_AT_ONCE: usize = 8 << 10;
 

@@ -138,6 +138,10 @@ pub enum Bug {
     LookupEndsEarly,
     /// What a lookup has left over begins behind one candidate too many.
     LookupSkipsCandidate,
+    /// A search of vectors takes rows that were overwritten for enough, and looks no further.
+    SearchEndsEarly,
+    /// A search of vectors by files passes over what has no file.
+    SearchSkipsUnfiled,
 }
 
 impl Bug {
@@ -226,6 +230,9 @@ impl Bug {
     /// Those of indexes that long lists of postings show.
     pub const OF_LONG_POSTINGS: [Bug; 3] =
         [Bug::IndexSkipsPostings, Bug::LookupSkipsCandidate, Bug::LookupEndsEarly];
+
+    /// Those of searches of vectors by files.
+    pub const OF_VECTORS: [Bug; 2] = [Bug::SearchEndsEarly, Bug::SearchSkipsUnfiled];
 }
 
 /// Whether this bug is planted on this thread.

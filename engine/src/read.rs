@@ -12,12 +12,14 @@
 //! 4. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
+mod by_vectors;
 mod candidates;
 mod lookup;
 mod lookup_cost;
 mod nearest;
 mod page;
 mod row;
+mod searches;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ use model::schema::{self, ColumnDrops};
 use model::{Token, TokenRange};
 use page::Page;
 use row::RowWanted;
+pub(crate) use searches::Searches;
 pub use sources::ReadSources;
 
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};

@@ -18,7 +18,9 @@ use model::{Schema, SchemaChange, TableId, schema};
 use crate::budget::Budget;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::{CODEC_CONTEXTS, INDEX_SORT_BYTES};
+use crate::limits::{
+    CODEC_CONTEXTS, INDEX_SORT_BYTES, VECTOR_CENTROID_BYTES_MAX, VECTOR_SAMPLE_BYTES_MAX,
+};
 use crate::sstable::{OPENER_BYTES, WriterConfig};
 use crate::table::Table;
 use crate::tables::TableMap;
@@ -47,8 +49,13 @@ impl DefinitionCosts {
 
 /// What it takes to write a file of a table: to compress it, and to sort the terms of its indexes.
 fn context_bytes(definition: &schema::Table) -> usize {
-    let sort = if definition.term_indexes().next().is_none() { 0 } else { INDEX_SORT_BYTES };
-    WriterConfig::of_table(definition).codec.context_bytes() + sort
+    let sort = if definition.file_indexes().next().is_none() { 0 } else { INDEX_SORT_BYTES };
+    let is_vectors = |index: &schema::Index| index.similarity(definition).is_some();
+    let vectors = match definition.file_indexes().any(is_vectors) {
+        true => VECTOR_SAMPLE_BYTES_MAX + 2 * VECTOR_CENTROID_BYTES_MAX,
+        false => 0,
+    };
+    WriterConfig::of_table(definition).codec.context_bytes() + sort + vectors
 }
 
 /// What the tables and types of a schema cost.

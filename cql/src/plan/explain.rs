@@ -12,7 +12,7 @@
 
 use model::ReadCommand;
 use model::read::{Operator, Partitions};
-use model::schema::{Column, Table, system};
+use model::schema::{Column, ColumnKind, Table, system};
 use model::{CqlType, TokenRange};
 
 use super::{BoundRead, Parts, SelectPlan};
@@ -94,7 +94,7 @@ impl SelectPlan {
             };
             Some(ExplainStep::new("index", &index.name, ranges))
         }));
-        steps.push(ExplainStep::new("order", "rows", self.order()));
+        steps.push(ExplainStep::new("order", "rows", self.order(command)));
         self.explain_groups(bound, &mut steps);
         self.explain_limits(command, bound, &mut steps);
         steps
@@ -139,10 +139,17 @@ impl SelectPlan {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    fn order(&self) -> String {
+    fn order(&self, command: &ReadCommand) -> String {
         if let Some(nearest) = &self.nearest {
             let (column, similarity) = (&nearest.column.name, nearest.similarity.name());
-            return format!("the nearest by {column}, {similarity}: found among all that is read");
+            let is_bare = command.filters.is_empty() && self.filter.rows.is_all();
+            let by_files = is_bare && nearest.column.kind == ColumnKind::Regular;
+            // Which sstables have files of vectors is known where the rows are.
+            let how = match (&command.partitions, by_files) {
+                (Partitions::Range(_), true) => "found by files of vectors, or among all rows",
+                _ => "found among all that is read",
+            };
+            return format!("the nearest by {column}, {similarity}: {how}");
         }
         match self.sorted_after {
             Some(order) => {

@@ -20,6 +20,7 @@ use super::footer::{Footer, fingerprint, seed_of};
 use super::place::Place;
 use super::runs::Merged;
 use super::sort::TermSort;
+use super::vectors::Codebook;
 use super::writer::IndexWriter;
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass, RelPath};
@@ -42,6 +43,8 @@ pub(crate) struct IndexBuilder {
     /// Entries of the block in hand.
     pending: Vec<Pending>,
     terms: Vec<u8>,
+    /// The lists of a file of vectors, of which there is one at a time.
+    vectors: Option<Codebook>,
     /// A file is made by this name and then takes its own, for somebody else may make the same.
     between: Option<String>,
 }
@@ -96,6 +99,7 @@ impl IndexBuilder {
             sort,
             pending: Vec::new(),
             terms: Vec::new(),
+            vectors: None,
             between: None,
         }
     }
@@ -113,6 +117,19 @@ impl IndexBuilder {
         let sort = TermSort::new(disk, path, class, seed_of(sstable, IndexId(u16::MAX)));
         let builder = IndexBuilder::of(disk, dir, sstable, table, indexes);
         IndexBuilder { sort, class, between: Some(format!("{name}")), ..builder }
+    }
+
+    /// Its only file is one of vectors, in these lists.
+    pub(super) fn of_vectors(mut self, codebook: Codebook) -> IndexBuilder {
+        let [id] = self.indexes[..] else { panic!("a file of vectors is made alone") };
+        codebook.give_lists(|term| self.sort.put(id.0, term, Place::default()));
+        self.vectors = Some(codebook);
+        self
+    }
+
+    /// What a row takes beside its bytes, as bytes of work.
+    pub(super) fn row_work_bytes(&self) -> usize {
+        self.vectors.as_ref().map_or(0, Codebook::row_work_bytes)
     }
 
     /// Its requests to the device are of this class.
@@ -141,7 +158,15 @@ impl IndexBuilder {
         row: Option<RowRef<'_>>,
         entry: usize,
     ) {
-        let IndexBuilder { table, indexes, failed, pending, terms, .. } = self;
+        let IndexBuilder { table, indexes, failed, pending, terms, vectors, .. } = self;
+        if let Some(codebook) = vectors {
+            let row = row.filter(|_| clustering.is_some());
+            let Some(term) = row.and_then(|row| codebook.term(row)) else { return };
+            let (index, from, bytes) = (indexes[0], terms.len(), term.len());
+            terms.extend_from_slice(term);
+            pending.push(Pending { index, entry: entry as u32, from, bytes });
+            return;
+        }
         let wanted = |index: &&Index| indexes.contains(&index.id) && !failed.contains(&index.id);
         let mut broken = None;
         for index in table.term_indexes().filter(wanted) {

@@ -54,8 +54,8 @@ pub(super) fn seed_of(sstable: SstableId, index: IndexId) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// What an index indexes, as a number: column, its type as CQL writes it, which part, which form of texts. Fields that
-/// a user type gains leave it as it is: they change no term.
+/// What an index indexes, as a number: column, its type as CQL writes it, which part, which form of texts, what is near
+/// among vectors. Fields that a user type gains leave it as it is: they change no term.
 pub(super) fn fingerprint(table: &Table, index: &Index) -> u64 {
     let column = index.column(table);
     let kind = match column.kind {
@@ -74,7 +74,9 @@ pub(super) fn fingerprint(table: &Table, index: &Index) -> u64 {
     let Analysis { case_sensitive, normalize, ascii } = index.analysis;
     let texts = [case_sensitive, normalize, ascii].map(u8::from);
     let (name, position, ty) = (&column.name, column.position, &column.ty);
-    xxh3_64(format!("{name}\0{kind} {position}\0{ty}\0{target}\0{texts:?}").as_bytes())
+    let near = index.similarity(table).map(|near| format!("\0{}", near.name()));
+    let near = near.unwrap_or_default();
+    xxh3_64(format!("{name}\0{kind} {position}\0{ty}\0{target}\0{texts:?}{near}").as_bytes())
 }
 
 impl Footer {

@@ -25,6 +25,7 @@ use uuid::Uuid;
 
 use super::builder::{IndexBuilder, unlink};
 use super::file::{IndexFile, file_name, sstable_of};
+use super::vectors::{Sample, vector_bytes};
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
 use crate::cursor::{Cursor, Fragment, Scope, Span};
@@ -32,7 +33,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass};
 use crate::layout;
-use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
+use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_ROWS_MIN};
 use crate::space::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
 use crate::table::{Definition as TableDefinition, Table, View};
@@ -91,7 +92,7 @@ impl View {
     ) {
         let dir = layout::table_dir(self.entry.table);
         let suspects = self.sstable.suspects();
-        for index in table.term_indexes() {
+        for index in table.file_indexes() {
             if self.sstable.index(index.id).is_some() || suspects.contains(&index.id) {
                 continue;
             }
@@ -130,10 +131,13 @@ impl View {
 
     /// The indexes of which it has no file, and may have one.
     fn lacks(&self, table: &Definition) -> Vec<IndexId> {
+        let is_many = self.sstable.statistics().rows >= VECTOR_FILE_ROWS_MIN;
         let lacks = |index: &&Index| {
-            self.sstable.index(index.id).is_none() && !self.sstable.is_unfit(index.id)
+            self.sstable.index(index.id).is_none()
+                && !self.sstable.is_unfit(index.id)
+                && (is_many || index.similarity(table).is_none())
         };
-        table.term_indexes().filter(lacks).map(|index| index.id).collect()
+        table.file_indexes().filter(lacks).map(|index| index.id).collect()
     }
 }
 
@@ -227,13 +231,20 @@ impl Engine {
         // A file that is damaged is made anew; one that could not be read for another reason may be read now.
         view.judge_suspects(&self.disk, &definition, pause).await?;
         view.attach_indexes(&self.disk, &self.cache, &definition).await;
-        let lacks = view.lacks(&definition);
+        let mut lacks = view.lacks(&definition);
         if lacks.is_empty() {
             return Ok(());
         }
+        // Those of terms together, of which more depends; one of vectors alone.
+        let is_vectors = |id: &IndexId| !definition.term_indexes().any(|index| index.id == *id);
+        match lacks.iter().all(is_vectors) {
+            true => lacks.truncate(1),
+            false => lacks.retain(|id| !is_vectors(id)),
+        }
         self.admit_disk()?;
         let rows = view.sstable.statistics().rows;
-        let bytes = rows.saturating_mul(lacks.len() as u64 * INDEX_ROW_BYTES);
+        let of_row = INDEX_ROW_BYTES + vector_bytes(&definition, lacks[0]);
+        let bytes = rows.saturating_mul(lacks.len() as u64 * of_row);
         let space = self.promise_space(SpaceUse::Merge, bytes.min(view.entry.file_bytes)).await?;
         let Space::Promised(_promise) = space else {
             return Err(Error::DiskFull { file: "an index".into() });
@@ -299,13 +310,58 @@ impl Engine {
         let dir = layout::table_dir(view.entry.table);
         let sstable = view.sstable.id();
         let arc = definition.shared();
+        let sample = Sample::new(definition, indexes[0], view.sstable.statistics().rows);
+        let mut codebook = None;
+        if let Some(mut sample) = sample {
+            if !self.sample_into(&mut sample, (table, view), pause).await? {
+                return Ok(false);
+            }
+            codebook = Some(sample.codebook(pause).await);
+        }
         let mut builder = IndexBuilder::beside(&self.disk, &dir, sstable, arc, (indexes, name));
+        if let Some(codebook) = codebook {
+            builder = builder.of_vectors(codebook);
+        }
         let read = self.read_into(&mut builder, (table, view), pause).await;
         if !matches!(read, Ok(true)) {
             builder.abandon().await?;
             return read;
         }
         builder.finish(view.sstable.known().proof, pause).await?;
+        Ok(true)
+    }
+
+    /// Gives all rows of an sstable to a sample; false if the table was emptied meanwhile.
+    async fn sample_into(
+        &self,
+        sample: &mut Sample,
+        (table, view): (&Table, &View),
+        pause: &impl AsyncFn(),
+    ) -> Result<bool> {
+        let slices = [Slice::all()];
+        let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+        let mut cursor = view.sstable.cursor(span, Reading::Compaction);
+        let epoch = table.epoch();
+        let is_needless = || table.epoch() != epoch;
+        let mut work_bytes = 0;
+        while cursor.next_partition().await? {
+            work_bytes += JOB_ENTRY_COST_BYTES + cursor.head().key.len();
+            while cursor.next().await? {
+                if let Fragment::Row { row, .. } = cursor.fragment() {
+                    sample.put(row);
+                    work_bytes += JOB_ENTRY_COST_BYTES + 2 * row.bytes().len();
+                }
+                if work_bytes >= JOB_STEP_BYTES {
+                    self.pause_job(&mut work_bytes, &is_needless, pause).await;
+                }
+            }
+            if work_bytes >= JOB_STEP_BYTES {
+                self.pause_job(&mut work_bytes, &is_needless, pause).await;
+            }
+            if is_needless() {
+                return Ok(false);
+            }
+        }
         Ok(true)
     }
 
@@ -335,6 +391,7 @@ impl Engine {
                     builder.row(cursor.head().key, clustering, row, entry);
                     builder.cut(block, at_once);
                     work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
+                    work_bytes += builder.row_work_bytes();
                 }
                 if work_bytes >= JOB_STEP_BYTES {
                     self.step(builder, &mut work_bytes, &is_needless, pause).await?;
@@ -357,17 +414,26 @@ impl Engine {
         is_needless: &dyn Fn() -> bool,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let bytes = std::mem::take(work_bytes) as u64;
         if builder.is_full() {
             builder.spill(pause).await?;
         }
+        self.pause_job(work_bytes, is_needless, pause).await;
+        Ok(())
+    }
+
+    async fn pause_job(
+        &self,
+        work_bytes: &mut usize,
+        is_needless: &dyn Fn() -> bool,
+        pause: &impl AsyncFn(),
+    ) {
+        let bytes = std::mem::take(work_bytes) as u64;
         pause().await;
         if let Some(pace) = self.pace.get()
             && let Some(wait) = pace.charge(bytes, is_needless)
         {
             wait.await;
         }
-        Ok(())
     }
 
     /// Removes the files of indexes that the table has no more.

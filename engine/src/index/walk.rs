@@ -99,6 +99,11 @@ impl TermWalk {
         self.entry(slots, self.at)
     }
 
+    /// The term on which it stands.
+    pub(crate) fn term(&self) -> Result<&[u8]> {
+        Ok(self.here()?.term)
+    }
+
     /// Whether the term is below this one.
     pub(crate) fn is_below(&self, end: &[u8]) -> Result<bool> {
         Ok(self.here()?.term < end)

@@ -110,6 +110,11 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         self.stage == Stage::Done
     }
 
+    /// Who takes the rows.
+    pub(super) fn sink(&self) -> &S {
+        self.sink
+    }
+
     /// From now on rows come by slices of their own.
     pub(super) fn begin_candidates(&mut self) {
         (self.is_of_candidates, self.was_looked_up) = (true, true);

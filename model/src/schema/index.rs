@@ -9,7 +9,7 @@
 //!    never taken for it.
 //! 2. A term compares by `memcmp` as the values do that it stands for (`ordered.rs`), cut at `TERM_BYTES_MAX`.
 //! 3. What an index gives is never less than what matches, and may be more.
-//! 4. An index of vectors has no terms: it is for ORDER BY .. ANN OF (`model/src/read/nearest.rs`).
+//! 4. An index of vectors has no terms that relations ask for: it is for ORDER BY .. ANN OF (`model/src/read/nearest.rs`).
 //!
 //! How it was declared (a plain index, SAI, SASI) decides which relations it serves, as in Cassandra, not how it is
 //! stored.
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub use analysis::Analysis;
 
 use super::table::Table;
-use super::{Column, ColumnId};
+use super::{Column, ColumnId, ColumnKind};
 use crate::limits::{INDEXES_MAX, NAME_BYTES_MAX};
 use crate::types::{CqlType, Similarity};
 use crate::{Error, Result};
@@ -113,6 +113,11 @@ impl Index {
         let named = self.options.get(SIMILARITY_OPTION);
         named.map_or(Some(Similarity::Cosine), |name| Similarity::of_name(name))
     }
+
+    /// Whether searches are to miss less, though they take longer.
+    pub fn prefers_recall(&self) -> bool {
+        self.options.get(OPTIMIZE_OPTION).is_some_and(|name| name.eq_ignore_ascii_case("recall"))
+    }
 }
 
 impl Table {
@@ -144,6 +149,14 @@ impl Table {
     /// The indexes of vectors, each with what is near in it.
     pub fn vector_indexes(&self) -> impl Iterator<Item = (&Index, Similarity)> {
         self.indexes.iter().filter_map(|index| Some((index, index.similarity(self)?)))
+    }
+
+    /// The indexes that have a file beside each sstable: those of terms, and of vectors in regular columns.
+    pub fn file_indexes(&self) -> impl Iterator<Item = &Index> {
+        let is_regular = |index: &Index| index.column(self).kind == ColumnKind::Regular;
+        self.indexes
+            .iter()
+            .filter(move |index| index.similarity(self).is_none() || is_regular(index))
     }
 
     /// The id that the next index will have.
