@@ -14,7 +14,7 @@
 //! 3. Memory is bounded: by the number of candidates and the bytes of their keys.
 //! 4. Where an index file fails, all rows are read, and the file is made anew.
 
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeSet, BinaryHeap};
 use std::rc::Rc;
 
 use model::cell::Life;
@@ -147,7 +147,7 @@ fn key_bytes(at: &At) -> usize {
 }
 
 /// What was read already, by a hash of 128 bits.
-type Seen = HashSet<u128>;
+type Seen = BTreeSet<u128>;
 
 fn hash_of(named: &Named) -> u128 {
     let mut hash = Xxh3::new();
