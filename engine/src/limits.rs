@@ -512,7 +512,7 @@ pub const NEAREST_CANDIDATES_MAX: usize = 32 << 10;
 /// Bytes of the keys of candidates that a search keeps at a time; one that needs more goes over all rows.
 pub const NEAREST_CANDIDATE_BYTES_MAX: usize = 8 << 20;
 
-/// Searches of vectors that a shard makes at a time: with what one of them keeps, this bounds their memory. Others wait.
+/// Searches of vectors that a shard makes at a time, which bounds the memory of all. Others wait.
 pub const NEAREST_SEARCHES_MAX: usize = 8;
 
 /// Candidates of one source that a lookup of several terms keeps at a time, in bytes some 16 for each of a file.

@@ -50,7 +50,7 @@ fn table(similarity: Similarity) -> Table {
     table
 }
 
-/// A part of a vector, about as the sum of some dice: between -1 and 1.
+/// A part of a vector, which is a mean of random numbers: between -1 and 1.
 fn noise(rng: &mut Rng) -> f32 {
     let of_three = (0..3).map(|_| rng.index(1 << 16) as f32 / (1 << 16) as f32).sum::<f32>();
     of_three / 1.5 - 1.0

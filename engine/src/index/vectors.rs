@@ -11,7 +11,7 @@
 //!
 //! 1. Every vector that can be measured has a term. One whose square is no ordinary number is in the list 65535.
 //! 2. For the angle, vectors are of length one. For the product, those of centroids have a part more, which makes all
-//!    vectors of the file as long as the longest (Bachrach et al., RecSys 2014): what has the largest product is nearest.
+//!    vectors of the file as long as the longest (Bachrach et al., RecSys 2014): the largest product is the nearest.
 //! 3. The same rows give the same lists: nothing is random.
 
 use model::ColumnId;

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! 1. A candidate is what some source says of a row, whether it is still so or not. The row is read as any is, so what
-//!    was overwritten or deleted is never found. Nor is it in the way: as long as a candidate that was left out could be
-//!    nearer than the last row that was found, more candidates are taken.
+//!    was overwritten or deleted is never found. Nor is it in the way: as long as a candidate that was left out could
+//!    be nearer than the last row that was found, more candidates are taken.
 //! 2. When candidates do not suffice, all lists are looked at, and at last all rows are read.
 //! 3. Memory is bounded: by the number of candidates and the bytes of their keys.
 //! 4. Where an index file fails, all rows are read, and the file is made anew.
@@ -37,8 +37,8 @@ use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
 use crate::table::{SharedMemtable, View};
 
-/// Of the lists of a file a search looks at this part, which is enough for 0.95 of the nearest ten of 100,000 vectors in
-/// clusters (`docs/vector-search.md`), and where less is to be missed at this one.
+/// Of the lists of a file a search looks at this part, which is enough for 0.95 of the nearest ten of 100,000 vectors
+/// in clusters (`docs/vector-search.md`), and where less is to be missed at this one.
 const LISTS_PART: usize = 8;
 const LISTS_PART_FOR_RECALL: usize = 3;
 /// It looks at no fewer of them.
