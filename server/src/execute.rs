@@ -32,6 +32,7 @@ mod node_state;
 mod parts;
 mod peers;
 mod read;
+mod request_id;
 mod schema;
 pub(crate) mod snapshots;
 mod statement;
@@ -41,7 +42,7 @@ mod tests;
 mod trace;
 mod write;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -109,6 +110,8 @@ pub(crate) struct Executor {
     schema_turn: AsyncMutex,
     /// Held by each change of the schema from its request on, to count them.
     schema_changes_waiting: Rc<()>,
+    /// What writes the names of counter changes; made when the first has one.
+    names: OnceCell<ServerStatement>,
     /// How many aggregates wait for their parts.
     in_parts: Rc<Cell<usize>>,
 }
@@ -168,6 +171,7 @@ impl Executor {
             parts_asked,
             schema_turn,
             schema_changes_waiting,
+            names: OnceCell::new(),
             in_parts,
         })
     }
@@ -322,7 +326,7 @@ impl Executor {
     #[inline]
     fn run(self: &Rc<Self>, mut call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
         self.count(&mut call, &run.statement.place, || run.statement.name());
-        if let Err(refusal) = check_serial(run.parameters) {
+        if let Err(refusal) = check_serial(run.parameters).and_then(|()| request_id::check(run)) {
             return self.refuse(call, refusal, out);
         }
         match &run.statement.compiled.statement {

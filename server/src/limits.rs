@@ -168,3 +168,8 @@ pub(crate) const HOT_PARTITIONS_SHOWN: usize = 10;
 pub(crate) const HOT_SAMPLE_MS_MAX: u32 = 600_000;
 /// So many characters are shown of the keys of what is large.
 pub(crate) const LARGE_KEY_CHARS: usize = 1024;
+/// Bytes of the name that a client gives a change of counters: those of a UUID.
+pub(crate) const REQUEST_ID_BYTES: usize = 16;
+/// For how many seconds such a name is known. A client that asks again has done so by then, and each change with a
+/// name is a row for as long.
+pub(crate) const REQUEST_ID_KEPT_S: u32 = 600;

@@ -158,6 +158,12 @@ impl ManualServer {
         self.cores.iter().for_each(|core| core.clock.at_least(wall_us));
     }
 
+    /// Sets the wall clocks of all cores, in microseconds since 1970.
+    #[cfg(test)]
+    pub(crate) fn set_wall_us(&self, wall_us: i64) {
+        self.cores.iter().for_each(|core| core.clock.set_wall_us(wall_us));
+    }
+
     /// Notes the timestamps that were given, as a node does every second.
     pub fn note_timestamps(&self) -> engine::Result<()> {
         self.node.note_timestamps()

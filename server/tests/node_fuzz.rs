@@ -279,6 +279,11 @@ impl Fuzz {
             timestamp_us: timestamp.map(|_| numbers.edge()),
             keyspace: None,
             now_s: now.map(|_| numbers.edge() as i32),
+            request_id: match numbers.below(160) {
+                0..3 => Some(*numbers.of(&[&[1; 16], &[2; 16]])),
+                3 => Some(&[]),
+                _ => None,
+            },
         }
     }
 

@@ -8,6 +8,7 @@ use model::limits::TYPE_DEPTH_MAX;
 use super::error::{Malformed, Result};
 use super::header::{Flags, Header, Opcode, Version};
 use super::reader::{Reader, StringList, StringMultimap};
+use super::response::REQUEST_ID_KEPT;
 use super::response::metadata::{
     GLOBAL_TABLE, LWT_MARK, METADATA_CHANGED, MORE_PAGES, NO_METADATA,
 };
@@ -20,6 +21,8 @@ pub struct Answer<'a> {
     pub trace_id: Option<[u8; 16]>,
     /// What the server wants the user to know.
     pub warnings: Option<StringList<'a>>,
+    /// For how many seconds the name of a change is kept, if it had one.
+    pub kept_s: Option<u32>,
     /// The decoded message of the body.
     pub reply: Reply<'a>,
 }
@@ -110,9 +113,8 @@ impl<'a> Answer<'a> {
         let has = |flag| header.flags.has(flag);
         let trace_id = if has(Flags::TRACING) { Some(reader.uuid()?) } else { None };
         let warnings = if has(Flags::WARNINGS) { Some(reader.string_list()?) } else { None };
-        if has(Flags::PAYLOAD) {
-            reader.skip_bytes_map()?;
-        }
+        let kept_s = if has(Flags::PAYLOAD) { reader.in_bytes_map(REQUEST_ID_KEPT)? } else { None };
+        let kept_s = kept_s.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
         let reply = match header.opcode {
             Opcode::Error => {
                 let code = reader.int()? as u32;
@@ -127,7 +129,7 @@ impl<'a> Answer<'a> {
             Opcode::Event => Reply::Event(reader.string()?, reader),
             other => return Err(Malformed::because(format!("{} is not an answer", other.name()))),
         };
-        Ok(Answer { trace_id, warnings, reply })
+        Ok(Answer { trace_id, warnings, kept_s, reply })
     }
 }
 

@@ -209,13 +209,19 @@ impl<'a> Reader<'a> {
         Ok(StringMultimap { count, items })
     }
 
-    /// `[bytes map]`, passed over: what a custom payload of a request gets from us.
-    pub fn skip_bytes_map(&mut self) -> Result<()> {
+    /// A value of a `[bytes map]`, empty for a null; an error if the map has it twice. The others are passed over.
+    pub fn in_bytes_map(&mut self, name: &str) -> Result<Option<&'a [u8]>> {
+        let mut found = None;
         for _ in 0..self.short()? {
-            self.string()?;
-            self.bytes()?;
+            let is_wanted = self.string()? == name;
+            let value = self.bytes()?;
+            if is_wanted && found.replace(value.unwrap_or_default()).is_some() {
+                return Err(Malformed::because(format!(
+                    "{name} stands twice in the custom payload"
+                )));
+            }
         }
-        Ok(())
+        Ok(found)
     }
 }
 
@@ -356,7 +362,7 @@ mod tests {
             let _ = start.clone().long_string();
             let _ = start.clone().bytes();
             let _ = start.clone().inet();
-            let _ = start.clone().skip_bytes_map();
+            let _ = start.clone().in_bytes_map("a");
             if let Ok(map) = start.clone().string_multimap() {
                 for (_, list) in map.iter() {
                     prop_assert!(list.iter().count() <= bytes.len());

@@ -28,6 +28,9 @@ pub use warning::add_warning;
 use super::header::{Direction, Flags, Header, Opcode, Version, patch_length};
 use super::writer;
 
+/// The key of an answer's custom payload that says for how many seconds the name of a change is kept: an int.
+pub const REQUEST_ID_KEPT: &str = "messina-request-id-kept-s";
+
 /// The stream of messages that answer no request.
 pub const EVENT_STREAM: i16 = -1;
 

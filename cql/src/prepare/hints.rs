@@ -50,7 +50,11 @@ mod tests {
             "checked",
             "of conditional updates; one node has one order for both levels",
         ),
-        ("custom payload", "passed over, as in Cassandra", "nothing reads it"),
+        (
+            "custom payload",
+            "passed over, as in Cassandra",
+            "nothing reads it but `messina-request-id`",
+        ),
     ];
 
     #[test]

@@ -40,8 +40,9 @@ pub fn is_virtual(keyspace: &str) -> bool {
     content(keyspace) == Some(Content::Virtual)
 }
 
-/// Tables of `system` that are stored: the batches that are under way, and how far views are built.
-const STORED: [&str; 3] = ["batches", "built_views", "view_builds_in_progress"];
+/// Tables of `system` that are stored: the batches that are under way, how far views are built, and the names of
+/// counter changes.
+const STORED: [&str; 4] = ["batches", "built_views", "request_ids", "view_builds_in_progress"];
 
 /// Whether rows of the table are computed when they are read: of a keyspace whose tables are, all but a few.
 pub fn computes(table: &Table) -> bool {

@@ -21,7 +21,7 @@ use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor};
+use super::{ExecuteError, Executor, request_id};
 
 impl Executor {
     /// Runs a BATCH.
@@ -41,6 +41,7 @@ impl Executor {
         keyspace: Option<&str>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         check_serial(&batch.parameters)?;
+        let request_id = batch.parameters.request_id;
         let statements = self.statements_of(batch, keyspace)?;
         let kind = kind_of(batch.kind);
         if let Some(first) = statements.first() {
@@ -52,6 +53,9 @@ impl Executor {
         let mut replication: Vec<Replication> =
             statements.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
+        if request_id.is_some() && !counts {
+            return Err(request_id::means_nothing());
+        }
         if statements.iter().any(is_conditional) {
             let warnings = warnings_of(&statements);
             return self.bind_conditional_batch(batch, &statements, &replication, warnings);
@@ -80,7 +84,9 @@ impl Executor {
         }
         let kind =
             WriteKind { level: batch.parameters.consistency, name: write_type(kind, counts) };
-        BoundWrite { record, kind, warnings, timeout: None, not_applied: None, is_divided }
+        let is_named = self.name(request_id, &mut record)?;
+        let (timeout, not_applied) = (None, None);
+        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
             .check(&replication)
     }
 

@@ -58,6 +58,7 @@ impl Executor {
             timeout: timeout(&bindings)?,
             not_applied: Some(not_applied.clone()),
             is_divided: false,
+            is_named: false,
         };
         check(bound, run.parameters.consistency, &run.statement.replication)
     }
@@ -96,8 +97,9 @@ impl Executor {
             self.guard_record(watched, &batch.parameters, &record, &mut warnings)?;
         }
         let kind = kind(&batch.parameters);
+        let (timeout, is_divided, is_named) = (None, false, false);
         let bound =
-            BoundWrite { record, kind, warnings, timeout: None, not_applied, is_divided: false };
+            BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named };
         check(bound, batch.parameters.consistency, replication)
     }
 

@@ -25,6 +25,7 @@ mod guardrails;
 mod indexes;
 mod long_reads;
 mod parts;
+mod request_ids;
 mod snapshots;
 mod statements;
 mod traces;

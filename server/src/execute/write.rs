@@ -19,7 +19,7 @@ use super::answer::WriteKind;
 use super::batch;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_counter_write, check_write};
-use super::{ExecuteError, Executor, Run, When};
+use super::{ExecuteError, Executor, Run, When, request_id};
 use crate::answers::Lease;
 use crate::limits::RECORD_BYTES_KEPT;
 use crate::statements::Answered;
@@ -47,6 +47,8 @@ struct WaitingWrite {
     deadline: Instant,
     /// Of a conditional write: how it is answered.
     not_applied: Option<Arc<NotApplied>>,
+    /// Whether it has a name: then what is not applied was done before.
+    is_named: bool,
 }
 
 /// A write that is ready to be submitted.
@@ -63,6 +65,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) not_applied: Option<Arc<NotApplied>>,
     /// Whether it is a logged batch that several cores own.
     pub(super) is_divided: bool,
+    /// Whether it has a name, by which it is known if it is sent again.
+    pub(super) is_named: bool,
 }
 
 impl Writes {
@@ -141,7 +145,9 @@ impl Executor {
             self.guard_record(watched, parameters, &record, &mut warnings)?;
         }
         let timeout = plan.timeout(&bindings)?;
-        BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided: false }
+        let is_named = self.name(parameters.request_id, &mut record)?;
+        let (not_applied, is_divided) = (None, false);
+        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
             .check(&statement.replication)
     }
 
@@ -175,7 +181,8 @@ impl Executor {
         let name = batch::write_type(plan.kind, counts);
         let kind = WriteKind { level: parameters.consistency, name };
         let timeout = plan.timeout(&bindings)?;
-        BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided }
+        let is_named = self.name(parameters.request_id, &mut record)?;
+        BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided, is_named }
             .check(&statement.replication)
     }
 
@@ -187,10 +194,12 @@ impl Executor {
         bound: Result<BoundWrite<'_>, ExecuteError>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let BoundWrite { record, kind, warnings, timeout, not_applied, is_divided } = match bound {
+        let bound = match bound {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
+        let BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named } =
+            bound;
         if record.is_empty() {
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             return Flow::Answered(call);
@@ -210,6 +219,7 @@ impl Executor {
             warnings,
             deadline,
             not_applied,
+            is_named,
         });
         let number = u32::try_from(place).expect("the requests of a shard are bounded");
         let submitted = match is_divided {
@@ -299,14 +309,20 @@ impl Executor {
 
     #[inline]
     fn answer_write(&self, waiter: WaitingWrite, result: engine::Result<()>) {
-        let WaitingWrite { call, kind, warnings, not_applied, .. } = waiter;
+        let WaitingWrite { call, kind, warnings, not_applied, is_named, .. } = waiter;
         let Some(mut call) = call else { return };
-        let envelope = Envelope { warnings: &warnings, ..call.envelope() };
+        let payload = if is_named { request_id::KEPT } else { &[] };
+        let envelope = Envelope { warnings: &warnings, payload, ..call.envelope() };
         let mut answered = Answered { bytes: 0, is_error: false, rows: 0 };
         self.replies.put(call.session.id, |out| {
             let start = out.len();
             let put = match (result, not_applied) {
                 (Ok(()), None) => {
+                    envelope.put_void(out);
+                    Ok(0)
+                }
+                // It is there: the change was made when it was sent before, and its name with it.
+                (Err(engine::Error::NotApplied { .. }), None) if is_named => {
                     envelope.put_void(out);
                     Ok(0)
                 }

@@ -50,6 +50,8 @@ pub struct Parameters<'a> {
     pub keyspace: Option<&'a str>,
     /// What TTLs count as now, in seconds.
     pub now_s: Option<i32>,
+    /// The name that the client gives the change, of the custom payload: not judged yet.
+    pub request_id: Option<&'a [u8]>,
 }
 
 impl<'a> Parameters<'a> {
@@ -65,6 +67,7 @@ impl<'a> Parameters<'a> {
             timestamp_us: None,
             keyspace: None,
             now_s: None,
+            request_id: None,
         }
     }
 
