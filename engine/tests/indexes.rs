@@ -530,9 +530,9 @@ fn a_wide_partition_that_is_named_is_looked_up_in() {
     });
 }
 
-/// Before: the candidates of each page were named, and then the whole partition was read.
+/// Before: of more candidates than are read at once the partition was read whole.
 #[test]
-fn many_rows_in_reversed_order_are_not_looked_up() {
+fn many_rows_in_reversed_order_are_read_from_the_last_on() {
     on_sim(71, async |_, disk, exec| {
         let table = table(true);
         let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
@@ -542,10 +542,116 @@ fn many_rows_in_reversed_order_are_not_looked_up() {
         }
         shard::flush(&engine).await;
         let mut command = select_in(&table, b"k", 7);
+        for page_rows in [7, 300, 1000] {
+            command.reversed = !command.reversed;
+            assert_eq!(compare(&engine, &command, page_rows).await, 400);
+        }
+        command.reversed = true;
+        command.limits.rows = 1;
+        assert!(!is_looked_up(&engine, &command).await, "the last ten rows have it");
         command.limits.rows = 100;
         assert!(is_looked_up(&engine, &command).await);
-        command.reversed = true;
-        assert!(!is_looked_up(&engine, &command).await);
+    });
+}
+
+/// Before: one sstable without its index, for whatever reason and however small, had the whole table scanned.
+#[test]
+fn a_file_without_its_index_is_gone_through_and_the_others_are_looked_up() {
+    on_sim(83, async |sim, disk, exec| {
+        let table = table(true);
+        let schema = schema_of([table.clone()]);
+        make(&disk, &config(1)).await;
+        let engine = open(&disk, &exec, 2, &schema).await;
+        for file in 0..6u8 {
+            for key in 0..4u8 {
+                let rows: Vec<(i32, i32)> =
+                    (0..50).map(|c| (c, (c * 7 + i32::from(key + file)) % 50)).collect();
+                let time = i64::from(file) + 1;
+                shard::write(&engine, &record(&table, &[key * 6 + file], &rows, time))
+                    .await
+                    .unwrap();
+                shard::write(&engine, &record(&table, b"all", &rows[..9], time)).await.unwrap();
+            }
+            shard::flush(&engine).await;
+        }
+        drop(engine);
+        let path = index_files(&sim).remove(2);
+        let mut bytes = sim.bytes(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        sim.plant(&path, bytes);
+        let engine = open(&disk, &exec, 3, &schema).await;
+        assert_eq!((progress(&engine).files, progress(&engine).files_total), (5, 6));
+        let command = select(&table, Operator::Equal, 7);
+        assert!(is_looked_up(&engine, &command).await, "five of six are indexed");
+        for value in 0..50 {
+            let mut command = select(&table, Operator::Equal, value);
+            for page_rows in [1, 2, 3, 5, 1000] {
+                command.reversed = !command.reversed;
+                assert!(compare(&engine, &command, page_rows).await > 15);
+            }
+        }
+        assert!(check_some(&engine, &table).await > 100);
+        shard::run_jobs(&engine, 1000).await;
+        assert!(progress(&engine).is_built());
+    });
+}
+
+/// Before: of a partition that a lookup read whole range deletions of one time counted as one, however many.
+#[test]
+fn tombstones_of_a_partition_that_a_lookup_reads_whole_are_counted() {
+    on_sim(89, async |_, disk, exec| {
+        let mut table = table(false);
+        let of_key = Index { column: table.column("k").unwrap().id, ..index(&table) };
+        table.add_index(of_key).unwrap();
+        make(&disk, &config(1)).await;
+        let engine = open(&disk, &exec, 2, &schema_of([table.clone()])).await;
+        shard::write(&engine, &record(&table, b"k", &[(1000, 1)], 1)).await.unwrap();
+        let mut out = Vec::new();
+        let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(b"k"), b"k");
+        for c in 0..50 {
+            let (start, end) = (&clustering(&table, 4 * c), &clustering(&table, 4 * c + 1));
+            let deletion = Deletion { timestamp: 9, local_s: LATER_S };
+            m.delete_range(&RangeTombstone { start, end, deletion });
+        }
+        m.finish();
+        shard::write(&engine, &out).await.unwrap();
+        let values: Vec<Box<[u8]>> = vec![b"k"[..].into()];
+        let lookup = table.indexes()[0].lookup(&table, Operator::Equal, &values).unwrap();
+        let mut command = ReadCommand { lookups: vec![lookup.unwrap()], ..select_all(LATER_S) };
+        command.limits.tombstones = 20;
+        for policy in [LookupPolicy::Never, LookupPolicy::Always] {
+            engine.set_lookup_policy(policy);
+            let end = engine.read(&command, &mut Rows::default(), yield_now).await;
+            assert!(
+                matches!(end, Err(engine::Error::TooManyTombstones { .. })),
+                "{policy:?}: {end:?}"
+            );
+        }
+    });
+}
+
+/// Before: nothing found, and nothing could make anew, a file with right checksums that a defect had written.
+#[cfg(feature = "planted")]
+#[test]
+fn a_wrong_index_under_right_checksums_is_made_anew_when_told() {
+    use engine::planted::{Bug, plant};
+    on_sim(97, async |_, disk, exec| {
+        let table = table(true);
+        make(&disk, &config(1)).await;
+        let engine = open(&disk, &exec, 2, &schema_of([table.clone()])).await;
+        plant(Some(Bug::IndexMisplacesEntry));
+        write_some(&engine, &table).await;
+        plant(None);
+        engine.set_lookup_policy(LookupPolicy::Always);
+        let command = select(&table, Operator::Equal, 5);
+        let (found, _) = pages(&engine, command.clone(), 100).await;
+        let files = engine.rebuild_indexes(TABLE, None).unwrap();
+        assert!(files == 2 && !progress(&engine).is_built());
+        assert!(check_some(&engine, &table).await > 100, "it is not used any more");
+        shard::run_jobs(&engine, 1000).await;
+        assert!(progress(&engine).is_built());
+        assert!(compare(&engine, &command, 2).await > found.0.len(), "some were missing");
+        assert!(check_some(&engine, &table).await > 100);
     });
 }
 

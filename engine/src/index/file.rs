@@ -18,6 +18,9 @@ use crate::sstable::{FileDigest, Handle, Reading, SstableId, digest};
 /// Where the kind of a frame stands in its head.
 const KIND_AT: usize = 16;
 
+/// The kinds of frames in an index file.
+const KINDS: [Kind; 4] = [Kind::Terms, Kind::Postings, Kind::Skips, Kind::TermDirectory];
+
 /// The name of the file in its table's directory.
 pub(crate) fn file_name(sstable: SstableId, index: IndexId) -> String {
     format!("{sstable}-{}.idx", index.0)
@@ -38,7 +41,8 @@ pub(crate) struct IndexFile {
     /// Absent if there are no terms.
     directory: Option<Slots>,
     cache: Rc<BlockCache>,
-    number: u32,
+    /// By which the cache knows the lists of each kind: what is at one offset cannot come back as another kind.
+    numbers: [u32; KINDS.len()],
 }
 
 impl IndexFile {
@@ -91,9 +95,9 @@ impl IndexFile {
         if !has_root || footer.has_nodes != (in_root < footer.blocks) || in_root > footer.blocks {
             return Err(corrupt(at, "the count of blocks in a directory"));
         }
-        let number = cache.number_file();
-        let handle = Handle::new(disk, file, (sstable, number), cache.handles()).await;
-        let open = IndexFile { handle, seed, footer, directory, cache: cache.clone(), number };
+        let numbers = KINDS.map(|_| cache.number_file());
+        let handle = Handle::new(disk, file, (sstable, numbers[0]), cache.handles()).await;
+        let open = IndexFile { handle, seed, footer, directory, cache: cache.clone(), numbers };
         open.cache.index_grew(open.memory_bytes());
         Ok(Rc::new(open))
     }
@@ -226,7 +230,8 @@ impl IndexFile {
         kind: Kind,
         reading: Reading,
     ) -> Result<Rc<Slots>> {
-        let place = CachePlace { file: self.number, offset };
+        let number = KINDS.iter().position(|of| *of == kind).expect("a kind of an index file");
+        let place = CachePlace { file: self.numbers[number], offset };
         if let Some(Kept::Slots(slots)) = self.cache.get(place) {
             return Ok(slots);
         }
@@ -258,13 +263,12 @@ impl IndexFile {
 
 impl Drop for IndexFile {
     fn drop(&mut self) {
-        self.cache.forget(self.number);
+        self.numbers.iter().for_each(|number| self.cache.forget(*number));
         self.cache.index_shrank(self.memory_bytes());
     }
 }
 
 /// What a frame says that it holds; nothing of it is believed yet.
 fn kind_of(head: &[u8]) -> Option<Kind> {
-    let kinds = [Kind::Terms, Kind::Postings, Kind::Skips, Kind::TermDirectory];
-    kinds.into_iter().find(|kind| head.get(KIND_AT) == Some(&(*kind as u8)))
+    KINDS.into_iter().find(|kind| head.get(KIND_AT) == Some(&(*kind as u8)))
 }

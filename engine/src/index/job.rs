@@ -6,7 +6,7 @@
 //!     ─► file by another name ─► read back ─► its own name ─► attached: from now on lookups use it
 //! ```
 //!
-//! 1. Reads scan a table as long as one of its sources lacks the index, so an unfinished build changes no answer.
+//! 1. Reads go through the sources that lack the index, so an unfinished build changes no answer.
 //! 2. Shards that share an sstable may make the same file at the same time: each makes it by a name of its own, and
 //!    both are equal. A start deletes what was left by another name.
 //! 3. A file is named only while this shard has a view of the sstable, under the lock of those who delete.
@@ -46,6 +46,8 @@ const INDEX_ROW_BYTES: u64 = 128;
 pub(crate) struct IndexState {
     /// The job runs now.
     pub(crate) is_building: Cell<bool>,
+    /// The sstable in hand, and how many rows of it were read.
+    read_rows: Cell<Option<(Uuid, u64)>>,
     /// Files of indexes that were dropped may be there.
     pub(crate) has_dropped: Cell<bool>,
     /// With so many index files lost in the shard no view lacked one, and since then neither views nor indexes have
@@ -63,9 +65,11 @@ pub struct IndexProgress {
     pub index: IndexId,
     /// Sstables that have the index.
     pub files: u64,
+    /// Sstables of which no index can be made: they are gone through.
+    pub files_unfit: u64,
     /// All sstables of the table.
     pub files_total: u64,
-    /// Bytes of the sstables that have it, on disk.
+    /// Bytes of the sstables that have it, on disk, and the part of the one in hand that was read.
     pub bytes: u64,
     /// Bytes of all sstables.
     pub bytes_total: u64,
@@ -76,9 +80,9 @@ pub struct IndexProgress {
 }
 
 impl IndexProgress {
-    /// Whether reads can use it.
+    /// Whether it has all that can be indexed.
     pub fn is_built(&self) -> bool {
-        self.files == self.files_total && self.memtables == 0
+        self.files + self.files_unfit == self.files_total && self.memtables == 0
     }
 }
 
@@ -114,6 +118,9 @@ impl View {
     ) -> Result<()> {
         let dir = layout::table_dir(self.entry.table);
         for id in self.sstable.suspects() {
+            if self.sstable.is_distrusted(id) && table.index_by_id(id).is_some() {
+                continue;
+            }
             if let Some(index) = table.index_by_id(id) {
                 let path = dir.join(&file_name(self.sstable.id(), id));
                 let known = (self.sstable.id(), self.sstable.known().proof);
@@ -197,6 +204,23 @@ impl Engine {
         lost
     }
 
+    /// Has the indexes of a table made anew, or one of them: from now on jobs build the files again, whatever their
+    /// checksums say, and reads go through the rows meanwhile. How many files these are.
+    pub fn rebuild_indexes(&self, table: TableId, only: Option<IndexId>) -> Result<u64> {
+        let table = self.table(table)?;
+        let definition = table.definition();
+        let mut files = 0;
+        for view in table.views().iter() {
+            let wanted = definition.term_indexes().map(|index| index.id);
+            for id in wanted.filter(|id| only.is_none_or(|only| *id == only)) {
+                let path = file_name(view.sstable.id(), id);
+                view.sstable.distrust_index(id, &Error::corrupt(&path, 0, "told to make it anew"));
+                files += 1;
+            }
+        }
+        Ok(files)
+    }
+
     /// Makes the index files that one sstable of a table lacks.
     pub(crate) async fn index(
         &self,
@@ -209,6 +233,7 @@ impl Engine {
             return Ok(());
         }
         let result = self.index_next(table, pause).await;
+        state.read_rows.set(None);
         assert!(state.is_building.replace(false), "one build of a table at a time");
         state.backoff.ended(&result, now_s);
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
@@ -377,7 +402,7 @@ impl Engine {
         let mut cursor = view.sstable.cursor(span, Reading::Compaction);
         let epoch = table.epoch();
         let is_needless = || table.epoch() != epoch;
-        let mut work_bytes = 0;
+        let (mut work_bytes, mut rows) = (0, 0);
         let at_once = u32::MAX as usize;
         while cursor.next_partition().await? {
             let head = cursor.head();
@@ -392,12 +417,15 @@ impl Engine {
                     builder.cut(block, at_once);
                     work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
                     work_bytes += builder.row_work_bytes();
+                    rows += 1;
                 }
                 if work_bytes >= JOB_STEP_BYTES {
+                    table.index_state.read_rows.set(Some((view.entry.sstable, rows)));
                     self.step(builder, &mut work_bytes, &is_needless, pause).await?;
                 }
             }
             if work_bytes >= JOB_STEP_BYTES {
+                table.index_state.read_rows.set(Some((view.entry.sstable, rows)));
                 self.step(builder, &mut work_bytes, &is_needless, pause).await?;
             }
             if is_needless() {
@@ -487,6 +515,7 @@ fn progress(table: &Table, index: IndexId) -> IndexProgress {
         table: table.definition().id,
         index,
         files: 0,
+        files_unfit: 0,
         files_total: 0,
         bytes: 0,
         bytes_total: 0,
@@ -499,7 +528,18 @@ fn progress(table: &Table, index: IndexId) -> IndexProgress {
         progress.files_total += 1;
         progress.bytes_total += view.entry.file_bytes;
         progress.files += u64::from(has_it);
-        progress.bytes += if has_it { view.entry.file_bytes } else { 0 };
+        progress.files_unfit += u64::from(!has_it && view.sstable.is_unfit(index));
+        let in_hand = table.index_state.read_rows.get();
+        let read_rows = in_hand.filter(|(sstable, _)| *sstable == view.entry.sstable);
+        progress.bytes += match read_rows {
+            _ if has_it => view.entry.file_bytes,
+            None => 0,
+            Some((_, rows)) => {
+                let (rows, all) = (u128::from(rows), u128::from(view.sstable.statistics().rows));
+                let read = u128::from(view.entry.file_bytes) * rows / all.max(1);
+                (read as u64).min(view.entry.file_bytes)
+            }
+        };
     }
     let layers = table.layers();
     let lacks = layers.iter().filter(|layer| !layer.memtable.borrow().is_indexed(index));

@@ -1,4 +1,4 @@
-//! Goes through the terms of an index file, and counts what ranges of them lead to.
+//! Goes through the terms of an index file, and counts what a range of them leads to.
 
 use std::rc::Rc;
 
@@ -8,7 +8,6 @@ use model::read::Slice;
 use super::file::IndexFile;
 use super::postings::PostingList;
 use crate::error::Result;
-use crate::limits::LOOKUP_RANGES_COUNTED;
 use crate::sstable::Reading;
 use crate::sstable::frame::Kind;
 use crate::sstable::slots::Slots;
@@ -126,18 +125,9 @@ impl TermWalk {
         Ok(PostingList::in_blocks(&self.file, self.reading, skips))
     }
 
-    /// About how many places these terms have: those in the first and the last block of a range are counted, those of
-    /// the blocks between stand in the directory.
-    pub(crate) async fn count(&mut self, ranges: &[Slice]) -> Result<u64> {
-        let mut count: u64 = 0;
-        for range in ranges.iter().take(LOOKUP_RANGES_COUNTED) {
-            count = count.saturating_add(self.count_range(range).await?);
-        }
-        let counted = ranges.len().clamp(1, LOOKUP_RANGES_COUNTED) as u64;
-        Ok(count.saturating_mul(ranges.len() as u64) / counted)
-    }
-
-    async fn count_range(&mut self, range: &Slice) -> Result<u64> {
+    /// About how many places these terms have: those in the first and the last block are counted, those of the blocks
+    /// between stand in the directory.
+    pub(crate) async fn count(&mut self, range: &Slice) -> Result<u64> {
         let mut count: u64 = 0;
         let mut is_there = self.seek(&range.start).await?;
         let last = self.file.block_of(&range.end, self.reading).await?;

@@ -1,15 +1,19 @@
 //! What the index of a lookup leads to, from all sources of a table, in the order of token, key and clustering.
 //!
 //! ```text
-//! memtable ─► entries ─┐
-//! file ─► places ──────┼─► the smallest of all, each once
-//! file ─► places ──────┘
+//! memtable ─► entries ───────────────┐
+//! file ─► places ────────────────────┼─► the smallest of all, each once
+//! source without the index ─► rows ──┘
 //! ```
 //!
 //! 1. Of one term the places come in order. Of several a source keeps the first of them at a time: a pass goes over the
 //!    terms again for those behind. So memory is bounded, whatever the terms are.
 //! 2. A candidate is what some source says of a row, whether it is still so or not: who takes it reads the row.
 //! 3. An index file that cannot be read ends the lookup: [`Candidates::is_lost`] says so, and the rest is scanned.
+//! 4. Of a source that lacks the index the rows are gone through, and those are candidates that have one of the terms
+//!    (`candidates/unindexed.rs`).
+
+mod unindexed;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,10 +25,12 @@ use model::{Token, TokenRange};
 use super::page::Page;
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, Nearest, Place, TermWalk};
+use crate::limits::LOOKUP_REVERSED_BYTES_MAX;
 use crate::memtable::terms;
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
 use crate::table::{SharedMemtable, View};
+pub(super) use unindexed::Unindexed;
 
 /// Work that a posting counts as, in bytes: a hundredth of a read's quantum.
 const POSTING_WORK_BYTES: usize = 256;
@@ -32,15 +38,15 @@ const POSTING_WORK_BYTES: usize = 256;
 /// The candidates of a lookup.
 pub(super) struct Candidates<'r> {
     lookup: &'r IndexLookup,
-    sources: Vec<Source>,
+    sources: Vec<Source<'r>>,
     /// No candidate behind it is wanted.
     last: Token,
     is_lost: bool,
 }
 
 /// Candidates of one source.
-struct Source {
-    kind: Kind,
+struct Source<'r> {
+    kind: Kind<'r>,
     /// The next one.
     head: Option<Named>,
     /// Nothing of the source is before this token.
@@ -53,7 +59,7 @@ struct Source {
     at_once: usize,
 }
 
-enum Kind {
+enum Kind<'r> {
     Memory {
         memtable: SharedMemtable,
         ready: VecDeque<Named>,
@@ -70,6 +76,8 @@ enum Kind {
         behind: Place,
         is_placed: bool,
     },
+    /// It lacks the index: its rows are gone through.
+    Scan(Box<Unindexed<'r>>),
 }
 
 /// Candidates of one partition.
@@ -84,11 +92,14 @@ pub(super) struct Batch {
 }
 
 impl<'r> Candidates<'r> {
-    /// Of these sources, all of which have the index, from this place on and up to this token.
+    /// Of these sources that have the index, and those that lack it, from this place on and up to this token.
     pub(super) fn new(
         lookup: &'r IndexLookup,
-        memtables: impl Iterator<Item = SharedMemtable>,
-        files: impl Iterator<Item = (View, Rc<IndexFile>)>,
+        (memtables, files, scans): (
+            impl Iterator<Item = SharedMemtable>,
+            impl Iterator<Item = (View, Rc<IndexFile>)>,
+            impl Iterator<Item = Unindexed<'r>>,
+        ),
         (from, last): (Named, Token),
         (reading, (rows_at_once, places_at_once)): (Reading, (usize, usize)),
     ) -> Candidates<'r> {
@@ -101,17 +112,19 @@ impl<'r> Candidates<'r> {
             let ready = VecDeque::new();
             Kind::File { view, file, reading, ready, place, behind, is_placed: false }
         });
+        let scans = scans.map(|scan| Kind::Scan(Box::new(scan)));
         let source = |kind| {
             let (begin, at_once) = match &kind {
                 Kind::Memory { .. } => (TokenRange::ALL.first, rows_at_once),
                 Kind::File { view, .. } => (view.entry.tokens.first, places_at_once),
+                Kind::Scan(scan) => (scan.begin(), 0),
             };
             // What the file has before is another view's: it would come late.
             let first = Named { token: begin, key: Vec::new(), clustering: None };
             let from = from.clone().max(first);
             Source { kind, head: None, begin, from, is_done: false, at_once }
         };
-        let mut sources: Vec<Source> = memory.chain(files).map(source).collect();
+        let mut sources: Vec<Source<'r>> = memory.chain(files).chain(scans).map(source).collect();
         sources.sort_by_key(|source| source.begin);
         Candidates { lookup, sources, last, is_lost: false }
     }
@@ -133,14 +146,12 @@ impl<'r> Candidates<'r> {
                 break;
             }
             if let Err(error) = source.fill_head(self.lookup, self.last, page).await {
-                match error {
-                    Lost::Index(error) => {
-                        source.note_lost(&error);
-                        self.is_lost = true;
-                        return Ok(None);
-                    }
-                    Lost::Read(error) => return Err(error),
+                if let Lost::Read(error) = error {
+                    return Err(error);
                 }
+                source.note_lost(&error);
+                self.is_lost = true;
+                return Ok(None);
             }
             if page.is_done() {
                 return Ok(None);
@@ -196,13 +207,13 @@ impl<'r> Candidates<'r> {
         most: usize,
         page: &mut Page<'_, S, P>,
     ) -> Result<Batch> {
-        let mut batch = Batch::default();
+        let (mut batch, mut bytes) = (Batch::default(), 0);
         let mut next = Some(first.clone());
         while let Some(candidate) = next {
             if (candidate.token, &candidate.key) != (first.token, &first.key) {
                 break;
             }
-            if batch.rows.len() == most {
+            if batch.rows.len() == most || bytes > LOOKUP_REVERSED_BYTES_MAX {
                 batch.has_more = true;
                 if planted(Bug::LookupSkipsCandidate) {
                     self.pass(&candidate);
@@ -212,7 +223,10 @@ impl<'r> Candidates<'r> {
             self.pass(&candidate);
             match candidate.clustering {
                 None => batch.is_whole = true,
-                Some(clustering) => batch.rows.push(clustering),
+                Some(clustering) => {
+                    bytes += clustering.len();
+                    batch.rows.push(clustering);
+                }
             }
             if batch.is_whole {
                 break;
@@ -226,6 +240,8 @@ impl<'r> Candidates<'r> {
 
 /// Why there are no candidates.
 enum Lost {
+    /// The index file says what cannot be, under checksums that are right.
+    Wrong(Error),
     /// The index file cannot be read.
     Index(Error),
     /// The read cannot go on.
@@ -240,11 +256,15 @@ fn of_index(error: Error) -> Lost {
     }
 }
 
-impl Source {
+impl Source<'_> {
     /// The index file is not used any more: a job makes it anew.
-    fn note_lost(&self, error: &Error) {
-        if let Kind::File { view, file, .. } = &self.kind {
-            view.sstable.lose_index(file.index(), error);
+    fn note_lost(&self, lost: &Lost) {
+        let Kind::File { view, file, .. } = &self.kind else { return };
+        match lost {
+            Lost::Wrong(error) => view.sstable.distrust_index(file.index(), error),
+            Lost::Index(error) | Lost::Read(error) => {
+                view.sstable.lose_index(file.index(), error);
+            }
         }
     }
 
@@ -252,6 +272,7 @@ impl Source {
         match &self.kind {
             Kind::Memory { ready, .. } => ready.is_empty(),
             Kind::File { ready, .. } => ready.is_empty(),
+            Kind::Scan(_) => true,
         }
     }
 
@@ -264,6 +285,7 @@ impl Source {
             }
             // Where that is in the file is found out when it is asked for more.
             Kind::File { is_placed, .. } => *is_placed = false,
+            Kind::Scan(_) => {}
         }
     }
 
@@ -293,6 +315,13 @@ impl Source {
         last: Token,
         page: &mut Page<'_, S, P>,
     ) -> std::result::Result<(), Lost> {
+        if let Kind::Scan(scan) = &mut self.kind {
+            if self.head.is_none() && !self.is_done {
+                self.head = scan.next(lookup, &self.from, page).await.map_err(Lost::Read)?;
+                self.is_done = self.head.is_none() && !page.is_done();
+            }
+            return Ok(());
+        }
         while self.head.is_none() && !page.is_done() {
             if !self.is_done || !self.is_empty() {
                 self.place().await.map_err(Lost::Read)?;
@@ -312,8 +341,9 @@ impl Source {
                     let named = view.sstable.named(place, *reading).await.map_err(Lost::Read)?;
                     ready.pop_front();
                     let stray = || Error::corrupt(file.path().as_str(), 0, "no such place");
-                    Some(named.ok_or_else(|| Lost::Index(stray()))?)
+                    Some(named.ok_or_else(|| Lost::Wrong(stray()))?)
                 }
+                Kind::Scan(_) => None,
             };
             page.work(POSTING_WORK_BYTES);
             *head = next.filter(|named| *named >= *from);
@@ -322,6 +352,7 @@ impl Source {
                 match kind {
                     Kind::Memory { ready, .. } => ready.clear(),
                     Kind::File { ready, .. } => ready.clear(),
+                    Kind::Scan(_) => {}
                 }
             }
             page.pause_if_due().await.map_err(Lost::Read)?;
@@ -369,6 +400,7 @@ impl Source {
                 }
                 (*ready, *is_done) = (found.into(), is_all);
             }
+            Kind::Scan(_) => {}
         }
         Ok(())
     }

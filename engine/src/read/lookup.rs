@@ -6,28 +6,31 @@
 //! ```
 //!
 //! 1. It gives what a scan gives, in the same order: token, key, clustering in the direction of the command.
-//! 2. A lookup is made only where each source of the table has the index; else the range is scanned.
+//! 2. A source that lacks the index is gone through for candidates, from where the page begins and no further than it
+//!    needs: one file that cannot be indexed, or is not yet, costs no more than its own rows.
 //! 3. When an index file fails on the way, the rest is scanned, from where the lookup has come.
-//! 4. Of a partition that is read in descending order, or is a candidate as a whole, all candidates are taken at once
-//!    or all of it is read.
+//! 4. Of a partition that is read in descending order all candidates are taken in hand and read from the last on; of one
+//!    that has too many of them, or is a candidate as a whole, all is read.
 //! 5. A partition that is named and wide is a range of one.
 
 use std::rc::Rc;
 
 use model::read::{IndexLookup, Resume, RowSink, Slice};
-use model::schema::{ColumnKind, IndexId};
+use model::schema::{ColumnKind, Index, IndexId};
 use model::{Token, TokenRange};
 
-use super::candidates::Candidates;
+use super::candidates::{Candidates, Unindexed};
 use super::page::Page;
 use super::row::RowWanted;
 use super::{Read, Scratch};
 use crate::error::{Error, Result};
 use crate::index::IndexFile;
-use crate::limits::{LOOKUP_PLACES_AT_ONCE, LOOKUP_ROWS_AT_ONCE, LOOKUP_SLICES_AT_ONCE};
+use crate::limits::{
+    LOOKUP_PLACES_AT_ONCE, LOOKUP_REVERSED_ROWS_MAX, LOOKUP_ROWS_AT_ONCE, LOOKUP_SLICES_AT_ONCE,
+};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
-use crate::table::View;
+use crate::table::{Layer, View};
 
 /// When a lookup is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +45,33 @@ pub enum LookupPolicy {
     Never,
 }
 
-impl Read<'_> {
-    /// Whether each source of the table has an index.
-    pub(super) fn has_everywhere(&self, index: IndexId) -> bool {
+impl<'r> Read<'r> {
+    /// Whether some source of the table has an index.
+    pub(super) fn has_some(&self, index: IndexId) -> bool {
         let Some(index) = self.definition.index_by_id(index) else { return false };
-        let memory = self.table.layers();
-        memory.iter().all(|layer| layer.memtable.borrow().is_indexed(index.id))
-            && (planted(Bug::LookupSkipsUnindexed)
-                || self.table.views().iter().all(|view| view.sstable.index(index.id).is_some()))
+        let (memory, views) = (self.table.layers(), self.table.views());
+        memory.iter().any(|layer| layer.memtable.borrow().is_indexed(index.id))
+            || views.iter().any(|view| view.sstable.index(index.id).is_some())
+    }
+
+    /// The sources that lack an index, as far as they are asked.
+    fn unindexed(
+        &self,
+        (index, tokens): (&'r Index, TokenRange),
+        is_asked: impl Fn(&View) -> bool,
+    ) -> Vec<Unindexed<'r>> {
+        let (of, slices) = ((self.definition, index), self.command.slices.as_slice());
+        let layers = self.table.layers();
+        let lacks = |layer: &&Layer| !layer.memtable.borrow().is_indexed(index.id);
+        let memtables = layers.iter().filter(lacks).map(|layer| layer.memtable.clone());
+        let memtables =
+            memtables.map(|memtable| Unindexed::of_memtable(memtable, tokens, slices, of));
+        let reading = self.reading(Reading::Scan);
+        let views = self.table.views();
+        let lacks = |view: &&View| view.sstable.index(index.id).is_none() && is_asked(view);
+        let views = views.iter().filter(lacks).filter(|_| !planted(Bug::LookupSkipsUnindexed));
+        let views = views.filter_map(|view| Unindexed::of_view(view, tokens, slices, of, reading));
+        memtables.chain(views).collect()
     }
 
     /// The views with the files of an index.
@@ -62,7 +84,7 @@ impl Read<'_> {
     /// Gives the rows of a range by a lookup.
     pub(super) async fn range_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        lookup: &IndexLookup,
+        lookup: &'r IndexLookup,
         range: TokenRange,
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -98,7 +120,7 @@ impl Read<'_> {
     /// Gives the rows of one partition by a lookup, those of pages before apart.
     pub(super) async fn partition_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        lookup: &IndexLookup,
+        lookup: &'r IndexLookup,
         (token, key): (Token, &[u8]),
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -135,26 +157,26 @@ impl Read<'_> {
         }
     }
 
-    /// The candidates of a lookup; `None` if a source has lost or gained its index since it was asked, while others were
-    /// counted.
-    fn candidates<'l>(
+    /// The candidates of a lookup; `None` if the table has lost the index since it was asked.
+    fn candidates(
         &self,
-        lookup: &'l IndexLookup,
-        span: (Named, Token),
+        lookup: &'r IndexLookup,
+        (first, last): (Named, Token),
         is_asked: impl Fn(&View) -> bool,
-    ) -> Option<Candidates<'l>> {
-        if !self.has_everywhere(lookup.index) {
-            return None;
-        }
+    ) -> Option<Candidates<'r>> {
+        let index = self.definition.index_by_id(lookup.index)?;
         let layers = self.table.layers();
-        let memtables = layers.iter().map(|layer| layer.memtable.clone());
+        let has_it = |layer: &&Layer| layer.memtable.borrow().is_indexed(index.id);
+        let memtables = layers.iter().filter(has_it).map(|layer| layer.memtable.clone());
         let views = self.indexed(lookup.index).into_iter().filter(|(view, _)| is_asked(view));
+        let tokens = TokenRange { first: first.token, last };
+        let scans = self.unindexed((index, tokens), &is_asked).into_iter();
         let at_once = match self.lookup_policy {
             LookupPolicy::InPasses(count) => (count, count),
             _ => (LOOKUP_ROWS_AT_ONCE, LOOKUP_PLACES_AT_ONCE),
         };
         let how = (self.reading(Reading::Point), at_once);
-        Some(Candidates::new(lookup, memtables, views, span, how))
+        Some(Candidates::new(lookup, (memtables, views, scans), (first, last), how))
     }
 
     /// Where candidates are wanted from, when a page has ended there.
@@ -194,22 +216,33 @@ impl Read<'_> {
         page.begin(resume.map_or(0, |resume| resume.rows_of_partition));
         let mut first = Some(first.clone());
         while let Some(candidate) = first {
-            let batch = candidates.batch(&candidate, LOOKUP_SLICES_AT_ONCE, page).await?;
+            let batch = match self.command.reversed {
+                false => candidates.batch(&candidate, LOOKUP_SLICES_AT_ONCE, page).await?,
+                true => candidates.batch(&candidate, LOOKUP_REVERSED_ROWS_MAX, page).await?,
+            };
             if batch.is_whole || (self.command.reversed && batch.has_more) {
-                self.partition(token, key, &slices, page, scratch).await?;
+                // It is read in one piece: each tombstone is met once, and counts.
+                page.end_candidates();
+                let given = self.partition(token, key, &slices, page, scratch).await;
+                page.begin_candidates();
+                given?;
                 break;
             }
             let is_wanted = |row: &Vec<u8>| slices.iter().any(|slice| slice.contains(row));
             let rows = batch.rows.iter().filter(|row| is_wanted(row));
-            let rows: Vec<Slice> = rows.map(|row| Slice::row(row.clone())).collect();
-            match rows.as_slice() {
-                [] => {}
-                [slice] => {
-                    let clustering = slice.start.as_slice();
-                    let wanted = RowWanted { token, key, clustering, slices: &rows };
-                    self.row(wanted, page, scratch).await?;
+            let mut rows: Vec<Slice> = rows.map(|row| Slice::row(row.clone())).collect();
+            // Reversed, they are all of the partition, and are read from the last on.
+            while !rows.is_empty() && !page.is_done() && !page.has_enough_of_partition() {
+                let at_once = rows.split_off(rows.len().saturating_sub(LOOKUP_SLICES_AT_ONCE));
+                match at_once.as_slice() {
+                    [slice] => {
+                        let clustering = slice.start.as_slice();
+                        let wanted = RowWanted { token, key, clustering, slices: &at_once };
+                        self.row(wanted, page, scratch).await?;
+                    }
+                    slices => self.partition(token, key, slices, page, scratch).await?,
                 }
-                rows => self.partition(token, key, rows, page, scratch).await?,
+                page.pause_if_due().await?;
             }
             let rows_of_partition = page.rows_of_partition();
             *last = Some(Resume {

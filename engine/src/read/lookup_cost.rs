@@ -9,20 +9,23 @@
 //! 1. A candidate counts as [`LOOKUP_WORTH`] rows of a scan, a file that is asked as [`LOOKUP_ROWS_OF_A_FILE`].
 //!    Postings of several terms are in no order: each page goes over all of them, which counts, too.
 //!    Where no row is a candidate, or fewer than a page takes, a scan goes over all.
-//! 2. Inside of a named partition only the rows of its blocks are scanned. As large a part of the candidates is taken
+//! 2. Of sources that lack the index as many rows are gone through as a scan of them would: how many of these are
+//!    candidates is taken from the others. So a lookup is worth less the more of the table is not indexed.
+//! 3. Inside of a named partition only the rows of its blocks are scanned. As large a part of the candidates is taken
 //!    to be in it as of the rows: where that is wrong, a row costs [`LOOKUP_WORTH`] times as much.
-//! 3. Nothing here decides what is found, only how.
+//! 4. Nothing here decides what is found, only how.
 
 use model::Token;
 use model::read::{Filter, IndexLookup, RowSink, Slice};
+use model::schema::IndexId;
 
 use super::page::Page;
 use super::{LookupPolicy, Read};
 use crate::error::{Error, Result};
 use crate::index::TermWalk;
 use crate::limits::{
-    INDEX_BLOCK_BYTES, LOOKUP_PLACES_AT_ONCE, LOOKUP_POSTINGS_OF_A_ROW, LOOKUP_ROWS_AT_ONCE,
-    LOOKUP_ROWS_OF_A_FILE, LOOKUP_SLICES_AT_ONCE, LOOKUP_WORTH,
+    INDEX_BLOCK_BYTES, LOOKUP_PLACES_AT_ONCE, LOOKUP_POSTINGS_OF_A_ROW, LOOKUP_RANGES_COUNTED,
+    LOOKUP_REVERSED_ROWS_MAX, LOOKUP_ROWS_AT_ONCE, LOOKUP_ROWS_OF_A_FILE, LOOKUP_WORTH,
 };
 use crate::sstable::Reading;
 use crate::table::{Layer, View};
@@ -37,11 +40,20 @@ struct Counted {
     in_files: u64,
     /// Files that are asked.
     files: u64,
+    /// Rows of the sources without the index, which are gone through.
+    unindexed: u64,
 }
 
 impl Counted {
-    fn rows(&self) -> u64 {
-        self.in_memory.saturating_add(self.in_files)
+    /// Those of all sources, of which the others have so many `rows` in all; `None` if nothing is indexed.
+    fn rows(&self, rows: u64) -> Option<u64> {
+        let known = u128::from(self.in_memory.saturating_add(self.in_files));
+        let indexed = rows.saturating_sub(self.unindexed);
+        match self.unindexed {
+            0 => Some(known as u64),
+            _ if indexed == 0 => None,
+            _ => u64::try_from((known * u128::from(rows)).div_ceil(indexed.into())).ok(),
+        }
     }
 }
 
@@ -58,29 +70,42 @@ struct Asked {
     reversed: bool,
 }
 
+/// What a lookup costs beside a scan, in rows of a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cost {
+    lookup: u128,
+    scan: u128,
+}
+
 impl Asked {
-    /// Whether the candidates of a page cost less than the part of a scan that gives as many.
-    fn is_worth(&self, lookup: &IndexLookup, counted: &Counted) -> bool {
+    /// What the candidates of a page cost, and the part of a scan that gives as many; `None` if a lookup is out of
+    /// question.
+    fn cost(&self, lookup: &IndexLookup, counted: &Counted) -> Option<Cost> {
         let (rows, inside) = (u128::from(self.rows.max(1)), u128::from(self.inside));
         let share = |count: u64| (u128::from(count) * inside).div_ceil(rows) as u64;
-        let candidates = share(counted.rows());
-        if self.reversed && candidates > LOOKUP_SLICES_AT_ONCE as u64 {
-            return false;
+        let candidates = share(counted.rows(self.rows)?);
+        if self.reversed && candidates > LOOKUP_REVERSED_ROWS_MAX as u64 {
+            return None;
         }
         let given = self.wanted.min(candidates);
-        let scanned = match candidates {
-            0 => inside,
-            _ => u128::from(given) * inside / u128::from(candidates),
+        let part = |rows: u128| match candidates {
+            0 => rows,
+            _ => u128::from(given) * rows / u128::from(candidates),
         };
+        let (scan, unindexed) = (part(inside), part(share(counted.unindexed).into()));
         let postings = |count: u64, at_once: usize| match lookup.terms.iter().all(is_one) {
             true => passed(share(count), at_once, lookup.terms.len(), given),
             false => passed(count, at_once, usize::MAX, given),
         };
         let postings = postings(counted.in_memory, LOOKUP_ROWS_AT_ONCE)
             + postings(counted.in_files, LOOKUP_PLACES_AT_ONCE);
-        let candidates = u128::from(given) * u128::from(LOOKUP_WORTH);
-        let files = u128::from(counted.files) * LOOKUP_ROWS_OF_A_FILE;
-        candidates + files + postings / LOOKUP_POSTINGS_OF_A_ROW <= scanned
+        let read = u128::from(given) * u128::from(LOOKUP_WORTH);
+        // Of candidates that are wanted from the last on, all are named before the first of them is read.
+        let named = if self.reversed { u128::from(candidates) } else { 0 };
+        // Each range of terms is sought in each file, once for each time that candidates are taken in hand.
+        let seeks = u128::from(counted.files) * lookup.terms.len().max(1) as u128;
+        let lookup = read + named + seeks * LOOKUP_ROWS_OF_A_FILE + unindexed;
+        Some(Cost { lookup: lookup + postings / LOOKUP_POSTINGS_OF_A_ROW, scan })
     }
 }
 
@@ -98,13 +123,19 @@ fn passed(count: u64, at_once: usize, terms: usize, given: u64) -> u128 {
     u128::from(of_pass) * u128::from(passes)
 }
 
+/// What all ranges of a lookup have, of which the first were counted.
+fn of_all(count: u64, ranges: usize) -> u64 {
+    let counted = ranges.clamp(1, LOOKUP_RANGES_COUNTED) as u64;
+    count.saturating_mul(ranges as u64) / counted
+}
+
 impl<'r> Read<'r> {
-    /// The lookup to make of a range, if one is worth it: the one with the fewest candidates.
+    /// The lookup to make of a range, if one is worth it: the one that costs least.
     pub(super) async fn worthy_lookup<S: RowSink, P: AsyncFn()>(
         &self,
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<&'r IndexLookup>> {
-        if self.command.lookups.is_empty() || self.lookup_policy == LookupPolicy::Never {
+        if self.usable_lookups().next().is_none() {
             return Ok(None);
         }
         let rows = self.rows(|_| true);
@@ -117,7 +148,8 @@ impl<'r> Read<'r> {
         (token, key): (Token, &[u8]),
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<&'r IndexLookup>> {
-        if self.command.lookups.is_empty() || self.lookup_policy == LookupPolicy::Never {
+        // Before blocks of the partition are counted, for which a file may be read.
+        if self.usable_lookups().next().is_none() {
             return Ok(None);
         }
         let inside = self.rows_of_blocks(token, key).await?;
@@ -128,6 +160,15 @@ impl<'r> Read<'r> {
         self.best_lookup((inside, self.rows(is_asked)), is_asked, page).await
     }
 
+    /// The lookups of which a source has the index.
+    fn usable_lookups(&self) -> impl Iterator<Item = &'r IndexLookup> {
+        let lookups = match self.lookup_policy {
+            LookupPolicy::Never => &[][..],
+            _ => self.command.lookups.as_slice(),
+        };
+        lookups.iter().filter(|lookup| self.has_some(lookup.index))
+    }
+
     /// The best lookup, if it is worth it where a scan goes over `inside` of the `rows` of the sources that are asked.
     async fn best_lookup<S: RowSink, P: AsyncFn()>(
         &self,
@@ -135,23 +176,21 @@ impl<'r> Read<'r> {
         is_asked: impl Fn(&View) -> bool,
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<&'r IndexLookup>> {
-        let mut best: Option<(Counted, &'r IndexLookup)> = None;
-        for lookup in &self.command.lookups {
-            if !self.has_everywhere(lookup.index) {
-                continue;
-            }
+        let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
+        let mut best: Option<(u128, &'r IndexLookup)> = None;
+        for lookup in self.usable_lookups() {
             let Some(counted) = self.count(lookup, &is_asked, page).await? else { continue };
-            if best.as_ref().is_none_or(|(other, _)| counted.rows() < other.rows()) {
-                best = Some((counted, lookup));
+            let (wanted, reversed) = (self.wanted(lookup), self.command.reversed);
+            let cost = Asked { wanted, rows, inside, reversed }.cost(lookup, &counted);
+            let cost = match cost.filter(|cost| is_always || cost.lookup <= cost.scan) {
+                Some(cost) => cost.lookup,
+                None if is_always => u128::MAX,
+                None => continue,
+            };
+            if best.is_none_or(|(other, _)| cost < other) {
+                best = Some((cost, lookup));
             }
         }
-        let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
-        let is_worth = |counted: &Counted, lookup: &IndexLookup| {
-            let (wanted, reversed) = (self.wanted(lookup), self.command.reversed);
-            let asked = Asked { wanted, rows, inside, reversed };
-            is_always || asked.is_worth(lookup, counted)
-        };
-        let best = best.filter(|(counted, lookup)| is_worth(counted, lookup));
         Ok(best.map(|(_, lookup)| lookup))
     }
 
@@ -174,25 +213,31 @@ impl<'r> Read<'r> {
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<Counted>> {
         let in_memory = self.count_in_memory(lookup);
-        let (mut in_files, mut files): (u64, u64) = (0, 0);
+        let mut counted = Counted { in_memory, in_files: 0, files: 0, unindexed: 0 };
+        counted.unindexed = self.rows_unindexed(lookup.index, is_asked);
         for (view, file) in self.indexed(lookup.index) {
             if !is_asked(&view) {
                 continue;
             }
-            files += 1;
+            counted.files += 1;
             let mut walk = TermWalk::new(&file, self.reading(Reading::Point));
-            match walk.count(&lookup.terms).await {
-                Ok(more) => in_files = in_files.saturating_add(more),
-                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                Err(error) => {
-                    view.sstable.lose_index(lookup.index, &error);
-                    return Ok(None);
+            let mut in_file: u64 = 0;
+            for range in lookup.terms.iter().take(LOOKUP_RANGES_COUNTED) {
+                match walk.count(range).await {
+                    Ok(more) => in_file = in_file.saturating_add(more),
+                    Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                    Err(error) => {
+                        view.sstable.lose_index(lookup.index, &error);
+                        return Ok(None);
+                    }
                 }
+                page.work(COUNT_WORK_BYTES);
+                page.pause_if_due().await?;
             }
-            page.work(COUNT_WORK_BYTES);
-            page.pause_if_due().await?;
+            let ranges = lookup.terms.len();
+            counted.in_files = counted.in_files.saturating_add(of_all(in_file, ranges));
         }
-        Ok(Some(Counted { in_memory, in_files, files }))
+        Ok(Some(counted))
     }
 
     fn count_in_memory(&self, lookup: &IndexLookup) -> u64 {
@@ -200,6 +245,20 @@ impl<'r> Read<'r> {
         let of_layer =
             |layer: &Layer| layer.memtable.borrow().count_terms(lookup.index, &lookup.terms);
         layers.iter().map(of_layer).sum()
+    }
+
+    /// The rows of the sources that lack an index.
+    fn rows_unindexed(&self, index: IndexId, is_asked: &impl Fn(&View) -> bool) -> u64 {
+        let layers = self.table.layers();
+        let rows = layers.iter().map(|layer| {
+            let memtable = layer.memtable.borrow();
+            if memtable.is_indexed(index) { 0 } else { memtable.row_count() }
+        });
+        let in_memory: u64 = rows.sum();
+        let views = self.table.views();
+        let lacks = |view: &&View| view.sstable.index(index).is_none() && is_asked(view);
+        let rows = views.iter().filter(lacks).map(|view| view.sstable.statistics().rows);
+        in_memory.saturating_add(rows.sum())
     }
 
     /// The rows of the table in memory and in these files, as they count them.

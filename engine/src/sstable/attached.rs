@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! file ─► attached ─(cannot be used)─► lost ─┬─ damaged: suspect until it was read whole, or made anew
+//!                                            ├─ says what cannot be, or is distrusted: wrong until it was made anew
 //!                                            └─ else: opened again by the next job
 //! rows without terms ─► unfit: no file can be made, the sstable is scanned
 //! ```
@@ -25,6 +26,8 @@ pub(super) struct Attached {
     lost: RefCell<Vec<(String, Error)>>,
     /// Indexes whose file was damaged: a part of it, so that it may open all the same.
     suspects: RefCell<BTreeSet<IndexId>>,
+    /// Those of them that are made anew even if every checksum is right: what the file says is wrong, or may be.
+    wrong: RefCell<BTreeSet<IndexId>>,
     /// Indexes of which no file can be made.
     unfit: RefCell<BTreeSet<IndexId>>,
 }
@@ -64,6 +67,19 @@ impl Sstable {
         }
     }
 
+    /// The file of an index is not used any more, whatever its checksums say: it is made anew.
+    pub(crate) fn distrust_index(&self, id: IndexId, error: &Error) {
+        self.lose_index(id, error);
+        self.attached.suspects.borrow_mut().insert(id);
+        self.attached.wrong.borrow_mut().insert(id);
+        self.attached.unfit.borrow_mut().remove(&id);
+    }
+
+    /// Whether the file of an index is wrong although it may be whole.
+    pub(crate) fn is_distrusted(&self, id: IndexId) -> bool {
+        self.attached.wrong.borrow().contains(&id)
+    }
+
     /// What index files were lost since this was asked last.
     pub(crate) fn take_lost(&self) -> Vec<(String, Error)> {
         self.attached.lost.take()
@@ -77,6 +93,7 @@ impl Sstable {
     /// The file of an index is whole, or is another one now.
     pub(crate) fn acquit(&self, id: IndexId) {
         self.attached.suspects.borrow_mut().remove(&id);
+        self.attached.wrong.borrow_mut().remove(&id);
     }
 
     /// No file of this index can be made of the rows.

@@ -84,7 +84,11 @@ pub(crate) async fn open(
         // So that compactions of little data are adopted in several pieces, and flushes beside it are sampled.
         engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
         engine.set_sampled_bytes_min(1);
-        engine.set_lookup_policy(LookupPolicy::InPasses(CANDIDATES_AT_ONCE));
+        engine.set_lookup_policy(match rng.borrow_mut().below(6) {
+            0 => LookupPolicy::WhereWorth,
+            1 => LookupPolicy::Always,
+            _ => LookupPolicy::InPasses(CANDIDATES_AT_ONCE),
+        });
         let driven = engine.clone();
         exec.spawn(async move {
             driven.drive_log().await;
