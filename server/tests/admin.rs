@@ -64,6 +64,42 @@ fn an_operator_flushes_compacts_and_asks() {
     assert!(!admin.exists(), "a server that ended leaves no socket");
 }
 
+/// Before: nobody could see how far an index is, and none could be made anew.
+#[test]
+fn an_index_is_made_anew_and_shows_how_far_it_is() {
+    let dir = data_dir();
+    let server = Server::start(dir.path());
+    let mut client = Client::ready(&server);
+    let ask = |request: &str| ask_admin(dir.path(), request.as_bytes());
+    assert_eq!(
+        ask("rebuild_index k\n"),
+        "error: a keyspace, its table, and an index at most are wanted\n"
+    );
+    client.query(
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.query("CREATE TABLE k.t (p int PRIMARY KEY, v int)");
+    assert_eq!(ask("rebuild_index k t\n"), "error: k.t has no index\n");
+    client.query("CREATE INDEX t_v ON k.t (v)");
+    for p in 0..300 {
+        client.query(&format!("INSERT INTO k.t (p, v) VALUES ({p}, {})", p % 10));
+    }
+    assert_eq!(ask("flush k t\n"), "ok\n");
+    assert_eq!(ask("rebuild_index k t x\n"), "error: no index x of the table is kept in files\n");
+    let builds = "SELECT completion_ratio FROM system_views.sstable_tasks WHERE keyspace_name = 'k' \
+                  AND table_name = 't' AND kind = 'secondary index build of t_v' ALLOW FILTERING";
+    let found = "SELECT p FROM k.t WHERE v = 7";
+    for request in ["rebuild_index k t\n", "rebuild_index k t t_v\n"] {
+        assert_eq!(ask(request), "ok\n");
+        assert_eq!(client.query(found), "30 rows");
+        let is_built = || client.query(builds) == "0 rows";
+        let mut tries = std::iter::repeat_with(is_built).take(10_000);
+        assert!(tries.any(|is_built| is_built), "it is never built");
+        assert_eq!(client.query(found), "30 rows");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn the_throughput_of_compactions_is_shown_and_changed() {
     let dir = data_dir();

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use engine::manifest::ViewEntry;
 use engine::{HotPartitions, Result, Stats, TableSize};
 use model::TableId;
+use model::schema::IndexId;
 use uuid::Uuid;
 
 use crate::message::{Reply, Request};
@@ -32,6 +33,8 @@ pub enum Upkeep {
     Flush(Arc<[TableId]>),
     /// Merge all sstables of each of these tables into one.
     Compact(Arc<[TableId]>),
+    /// Make the index files of this table anew: of one of its indexes, or of all.
+    RebuildIndexes(TableId, Option<IndexId>),
     /// Write what these tables hold in memory to sstables, and link these into the snapshot of this tag.
     Link {
         /// The snapshot's tag; its directories are there.
@@ -129,6 +132,10 @@ impl<P: Protocol> Shard<P> {
         match upkeep {
             Upkeep::Flush(tables) => self.background.flush_tables(tables).await?,
             Upkeep::Compact(tables) => self.background.compact_tables(tables).await?,
+            Upkeep::RebuildIndexes(table, index) => {
+                self.engine.rebuild_indexes(*table, *index)?;
+                return Ok(self.status_of(&[]));
+            }
             Upkeep::Link { tag, tables, linking } => {
                 let linked = self.link_here(tag, tables, *linking).await?;
                 return Ok(ShardStatus { linked, ..self.status_of(&[]) });

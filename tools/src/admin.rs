@@ -3,6 +3,7 @@
 //! ```text
 //! messina-admin --data-dir DIR flush [KEYSPACE [TABLE]]
 //! messina-admin --data-dir DIR compact [KEYSPACE [TABLE]]
+//! messina-admin --data-dir DIR rebuild_index KEYSPACE TABLE [INDEX]
 //! messina-admin --data-dir DIR status
 //! messina-admin --data-dir DIR snapshot [-t TAG] [--ttl TIME] [KEYSPACE[.TABLE]]
 //! messina-admin --data-dir DIR listsnapshots [--no-ttl]
@@ -58,6 +59,16 @@ pub enum Command {
     Flush(Scope),
     /// Merge the sstables of each table into one; flush first to have everything in it
     Compact(Scope),
+    /// Make the files of indexes of a table anew in the background, whatever is in them
+    #[command(name = "rebuild_index")]
+    RebuildIndex {
+        /// The keyspace of the table
+        keyspace: String,
+        /// The table
+        table: String,
+        /// Only this index
+        index: Option<String>,
+    },
     /// Show the shards and the tables
     Status,
     /// Keep the files of tables as they are now, memory included, without using space for them
@@ -174,6 +185,10 @@ impl Command {
         let (name, tag, names): (_, _, Vec<String>) = match self {
             Command::Flush(scope) => ("flush", None, of_scope(scope)),
             Command::Compact(scope) => ("compact", None, of_scope(scope)),
+            Command::RebuildIndex { keyspace, table, index } => {
+                let names = [keyspace, table].into_iter().chain(index).cloned();
+                ("rebuild_index", None, names.collect())
+            }
             Command::Status => ("status", None, Vec::new()),
             Command::Snapshot { tag, of, .. } => {
                 let tag = tag.clone().unwrap_or_else(now_ms);

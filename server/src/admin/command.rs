@@ -3,6 +3,7 @@
 //! ```text
 //! flush [KEYSPACE [TABLE]]      write what is in memory to sstables
 //! compact [KEYSPACE [TABLE]]    merge the sstables of each table into one
+//! rebuild_index KEYSPACE TABLE [INDEX]  make the index files anew, whatever is in them
 //! status                        shards and tables, in two blocks of lines with tabs
 //! snapshot TAG [ttl=TIME] [KEYSPACE [TABLE]]   link what the tables have on disk, memory included
 //! listsnapshots [no-ttl]        a line for each table of each snapshot
@@ -49,6 +50,8 @@ pub(super) enum Command {
     Flush(Scope),
     /// Sstables to one sstable.
     Compact(Scope),
+    /// Make the files of an index of one table anew, or of all its indexes.
+    RebuildIndex(Scope, Option<String>),
     /// Show the state of shards and tables.
     Status,
     /// Take a snapshot of this tag, which stays for so long.
@@ -131,6 +134,14 @@ impl Command {
                 _ => Err("a keyspace and its table are wanted, or neither".to_owned()),
             };
         }
+        if name == "rebuild_index" {
+            let mut word = || words.next().map(str::to_owned);
+            let (scope, index) = (Scope { keyspace: word(), table: word() }, word());
+            return match (&scope.table, word()) {
+                (Some(_), None) => Ok(Command::RebuildIndex(scope, index)),
+                _ => Err("a keyspace, its table, and an index at most are wanted".to_owned()),
+            };
+        }
         Command::of_scope(name, words)
     }
 
@@ -191,6 +202,7 @@ impl Command {
         let upkeep = match &self {
             Command::Flush(scope) => scope.tables(&schema).map(|t| Upkeep::Flush(t.into())),
             Command::Compact(scope) => scope.tables(&schema).map(|t| Upkeep::Compact(t.into())),
+            Command::RebuildIndex(scope, index) => scope.index(&schema, index.as_deref()),
             Command::Status => Ok(Upkeep::Status),
             Command::Forget(file) => Ok(Upkeep::ForgetFile(*file)),
             Command::GetThroughput => {
@@ -273,6 +285,7 @@ impl Command {
             }
             Command::Flush(_)
             | Command::Compact(_)
+            | Command::RebuildIndex(..)
             | Command::Status
             | Command::Forget(_)
             | Command::GetThroughput
@@ -336,6 +349,24 @@ impl Scope {
             )),
             _ => Ok(tables),
         }
+    }
+
+    /// What makes the files of an index of the table anew, or of all.
+    fn index(&self, schema: &Schema, index: Option<&str>) -> Result<Upkeep, String> {
+        let table = self.tables(schema)?.first().and_then(|id| schema.table_by_id(*id));
+        let table = table.ok_or("a table is wanted")?;
+        let has = |name: &str| table.term_indexes().find(|index| index.name == name);
+        let index = match index {
+            None if table.term_indexes().next().is_none() => {
+                return Err(format!("{}.{} has no index", table.keyspace, table.name));
+            }
+            None => None,
+            Some(name) => match has(name) {
+                None => return Err(format!("no index {name} of the table is kept in files")),
+                Some(index) => Some(index.id),
+            },
+        };
+        Ok(Upkeep::RebuildIndexes(table.id, index))
     }
 
     /// The tables that hold data on disk, of those that are meant.

@@ -161,6 +161,7 @@ impl Executor {
                     shard: self.shard.me().index() as u16,
                     running: engine.running_merges(),
                     ended: engine.ended_merges(),
+                    indexes: engine.index_progress(),
                 }))
             }
             Ask::Statements => Answer::Statements(self.statements.all()),

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use cql::bind::UUID_EPOCH_TICKS;
-use engine::{EndedMerge, MergeName, MergeStatus, layout};
+use engine::{EndedMerge, IndexProgress, MergeName, MergeStatus, layout};
+use model::Schema;
 
 use super::NodeFacts;
 use super::value::{Row, Value};
@@ -22,13 +23,18 @@ pub(crate) struct CoreMerges {
     pub(crate) shard: u16,
     pub(crate) running: Vec<MergeStatus>,
     pub(crate) ended: Vec<EndedMerge>,
+    /// How far the indexes of its tables are.
+    pub(crate) indexes: Vec<IndexProgress>,
 }
 
 impl NodeFacts<'_> {
-    /// One row for each merge that goes on.
+    /// One row for each merge that goes on, and for each index that is being built.
     pub(super) fn sstable_tasks(&self) -> Vec<Row> {
         let of_core = |core: &CoreMerges| {
-            core.running.iter().map(|status| task(core.shard, status)).collect::<Vec<Row>>()
+            let merges = core.running.iter().map(|status| task(core.shard, status));
+            let builds = core.indexes.iter().filter(|progress| !progress.is_built());
+            let builds = builds.filter_map(|progress| build(core.shard, self.schema, progress));
+            merges.chain(builds).collect::<Vec<Row>>()
         };
         self.merges.iter().flat_map(of_core).collect()
     }
@@ -73,6 +79,33 @@ fn task(shard: u16, status: &MergeStatus) -> Row {
         ("total_compressed", bigint(*total_file_bytes)),
         ("unit", Value::text("bytes")),
     ]
+}
+
+/// An index that is being built; `None` if it was dropped meanwhile.
+fn build(shard: u16, schema: &Schema, progress: &IndexProgress) -> Option<Row> {
+    let table = schema.table_by_id(progress.table)?;
+    let index = table.index_by_id(progress.index)?;
+    let ratio = match progress.bytes_total {
+        0 => 1.0,
+        _ => progress.bytes as f64 / progress.bytes_total as f64,
+    };
+    let left = progress.files_total - progress.files - progress.files_unfit;
+    // Among the tasks of a table the core and the index name it; no merge has this node.
+    let [[high, low], [first, second]] = [shard.to_be_bytes(), progress.index.0.to_be_bytes()];
+    let id = timeuuid_at(UUID_EPOCH_TICKS, [0x80, 0, 2, high, low, 0, first, second]);
+    Some(vec![
+        ("keyspace_name", Value::text(&table.keyspace)),
+        ("table_name", Value::text(&table.name)),
+        ("task_id", Value::Uuid(id)),
+        ("completion_ratio", Value::Double(ratio)),
+        ("kind", Value::text(&format!("secondary index build of {}", index.name))),
+        ("progress", bigint(progress.bytes)),
+        ("sstables", Value::Int(i32::try_from(left).unwrap_or(i32::MAX))),
+        ("target_directory", Value::text(layout::table_dir(table.id.0).as_str())),
+        ("total", bigint(progress.bytes_total)),
+        ("total_compressed", bigint(progress.bytes_total)),
+        ("unit", Value::text("bytes")),
+    ])
 }
 
 /// `rows_merged` counts partitions, as Cassandra's does.
