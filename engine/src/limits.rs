@@ -524,8 +524,8 @@ pub const LOOKUP_ROWS_AT_ONCE: usize = 1 << 10;
 /// Rows of one partition that a lookup reads at once.
 pub const LOOKUP_SLICES_AT_ONCE: usize = 256;
 
-/// Candidates of one partition that a lookup in reversed order takes in hand, to read them from the last on: of more the
-/// partition is read. Their clustering keys take as many bytes at most as [`LOOKUP_REVERSED_BYTES_MAX`].
+/// Candidates of one partition that a lookup in reversed order takes in hand, to read them from the last on: of more
+/// the partition is read. Their clustering keys take as many bytes at most as [`LOOKUP_REVERSED_BYTES_MAX`].
 pub const LOOKUP_REVERSED_ROWS_MAX: usize = 16 << 10;
 
 /// Bytes of the clustering keys of candidates of one partition that are taken in hand, after which no other is.

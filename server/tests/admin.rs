@@ -64,7 +64,7 @@ fn an_operator_flushes_compacts_and_asks() {
     assert!(!admin.exists(), "a server that ended leaves no socket");
 }
 
-/// Before: nobody could see how far an index is, and none could be made anew.
+/// Before: how far an index is was shown nowhere, and none could be made anew.
 #[test]
 fn an_index_is_made_anew_and_shows_how_far_it_is() {
     let dir = data_dir();

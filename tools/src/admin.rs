@@ -64,7 +64,7 @@ pub enum Command {
     RebuildIndex {
         /// The keyspace of the table
         keyspace: String,
-        /// The table
+        /// The table that has the indexes
         table: String,
         /// Only this index
         index: Option<String>,

@@ -9,8 +9,8 @@
 //! 2. A source that lacks the index is gone through for candidates, from where the page begins and no further than it
 //!    needs: one file that cannot be indexed, or is not yet, costs no more than its own rows.
 //! 3. When an index file fails on the way, the rest is scanned, from where the lookup has come.
-//! 4. Of a partition that is read in descending order all candidates are taken in hand and read from the last on; of one
-//!    that has too many of them, or is a candidate as a whole, all is read.
+//! 4. Of a partition that is read in descending order all candidates are taken in hand and read from the last on; of
+//!    one that has too many of them, or is a candidate as a whole, all is read.
 //! 5. A partition that is named and wide is a range of one.
 
 use std::rc::Rc;
