@@ -98,7 +98,7 @@ fn build(shard: u16, schema: &Schema, progress: &IndexProgress) -> Option<Row> {
         ("table_name", Value::text(&table.name)),
         ("task_id", Value::Uuid(id)),
         ("completion_ratio", Value::Double(ratio)),
-        ("kind", Value::text(&format!("secondary index build of {}", index.name))),
+        ("kind", Value::text(format!("secondary index build of {}", index.name))),
         ("progress", bigint(progress.bytes)),
         ("sstables", Value::Int(i32::try_from(left).unwrap_or(i32::MAX))),
         ("target_directory", Value::text(layout::table_dir(table.id.0).as_str())),
