@@ -203,8 +203,7 @@ impl Command {
                 ("setcompactionthroughput", None, vec![mib.to_string()])
             }
             Command::TopPartitions { of } => {
-                let is_ms = |word: &&String| word.parse::<u32>().is_ok();
-                let ms = of.last().filter(is_ms).cloned();
+                let ms = of.last().filter(|word| word.parse::<u32>().is_ok()).cloned();
                 let names = &of[..of.len() - usize::from(ms.is_some())];
                 if names.len() > 1 {
                     return Err(Error::Invalid("one table, then milliseconds".to_owned()));
