@@ -37,13 +37,11 @@ pub(super) fn unescaped(raw: &str) -> Result<Cow<'_, str>, JsonError> {
 fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>, JsonError> {
     use CqlType::*;
     match ty {
-        // Texts of these cannot be empty.
         Ascii | Text | Date | Time => from_text(text, ty).map_err(told),
         Blob => blob(text),
         Varint | Decimal => from_text(text, ty).map_err(|_| not_a_number(ty, text)),
-        Boolean if text.is_empty() => Ok(vec![0]),
-        // As in Cassandra the empty text is the empty value, which none of their own texts is.
-        _ if text.is_empty() => Ok(Vec::new()),
+        // The documentation wants a text of the type. Apache Cassandra takes the empty one for no value.
+        _ if text.is_empty() => Err(JsonError::Type(format!("Unable to make {ty} from ''"))),
         Boolean if !["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) => {
             Err(JsonError::Type(format!("Unable to make boolean from '{}'", cut(text))))
         }

@@ -76,10 +76,7 @@ impl<'r> Reading<'r> {
         if !read? {
             return Ok(None);
         }
-        // The empty text is the empty value of a type that has none, too: a duration.
-        if !out.is_empty() || !ty.is_scalar() {
-            ty.validate(&out)?;
-        }
+        ty.validate(&out)?;
         match normalized(ty, &out) {
             Ok(Cow::Owned(sorted)) => Ok(Some(sorted)),
             Ok(Cow::Borrowed(_)) => Ok(Some(out)),
@@ -209,11 +206,6 @@ impl ValueSeed<'_> {
                     let text = "Invalid null element in list".into();
                     return Err(self.refuse(JsonError::Type(text)));
                 }
-                // The empty value of a type without empty texts is its null.
-                Some(true) if item.is_empty() && !has_empty_text(element) => {
-                    let error = Error::invalid("null is not supported inside vectors");
-                    return Err(self.refuse(JsonError::Invalid(error)));
-                }
                 Some(true) => put_vector_element(element, &item, self.out),
             }
             self.check_bytes()?;
@@ -302,11 +294,6 @@ impl ValueSeed<'_> {
         let text = format!("Unknown field '{name}' in value of user defined type {of}");
         Err(self.refuse(JsonError::Type(text)))
     }
-}
-
-/// Whether the empty value is one that a text of the type stands for. What is no scalar is never empty.
-fn has_empty_text(ty: &CqlType) -> bool {
-    !ty.is_scalar() || matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob)
 }
 
 fn patch(out: &mut [u8], start: usize) {
