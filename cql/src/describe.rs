@@ -268,14 +268,6 @@ fn types_in_order(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<model::types
 fn used_types<'t>(ty: &'t CqlType, used: &mut Vec<&'t str>) {
     match ty {
         CqlType::Udt { definition, .. } => used.push(&definition.name),
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => used_types(element, used),
-        CqlType::Map { key, value, .. } => {
-            used_types(key, used);
-            used_types(value, used);
-        }
-        CqlType::Tuple(fields) => fields.iter().for_each(|field| used_types(field, used)),
-        _ => {}
+        made => made.parts().into_iter().for_each(|part| used_types(part, used)),
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! Not here: collections and tuples, which are terms of terms (`expr`).
 
+mod composite;
 mod duration;
 mod number;
 mod show;
@@ -29,6 +30,8 @@ use crate::lang::ast::{Literal, LiteralKind};
 pub fn assignable(kind: LiteralKind, ty: &CqlType) -> bool {
     use CqlType::*;
     match kind {
+        // What a class takes is seen when it reads the text.
+        _ if matches!(ty, Custom(_)) => true,
         LiteralKind::String => matches!(ty, Ascii | Text | Inet | Date | Time | Timestamp),
         LiteralKind::Integer => matches!(
             ty,
@@ -84,7 +87,14 @@ pub fn constant(literal: &Literal, ty: &CqlType, receiver: &str) -> Result<Vec<u
             literal.text
         )));
     }
-    from_text(&literal.text, ty)
+    match (ty, literal.kind) {
+        (CqlType::Custom(_), LiteralKind::Hex) => {
+            let value = blob(&literal.text)?;
+            ty.validate(&value)?;
+            Ok(value)
+        }
+        _ => from_text(&literal.text, ty),
+    }
 }
 
 /// The bytes of a scalar that is written as `text`.
@@ -110,6 +120,7 @@ pub fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
         CqlType::Time => time::time_of_day(text).map(|nanos| nanos.to_be_bytes().to_vec()),
         CqlType::Timestamp => time::timestamp(text),
         CqlType::Duration => text.parse::<Duration>().map(|duration| duration.to_bytes()),
+        CqlType::Custom(class) => composite::custom(text, class),
         _ => number::from_text(text, ty),
     }
 }

@@ -1,11 +1,12 @@
 //! Types as written to types as known: user-defined ones are looked up, and what may not stand
 //! inside what is refused.
 
+use std::fmt;
 use std::sync::Arc;
 
 use model::CqlType;
 use model::schema::Schema;
-use model::types::UserType;
+use model::types::{UserType, class_name};
 
 use crate::error::{Error, Result};
 use crate::lang::ast::{QualifiedName, TypeName};
@@ -69,13 +70,15 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
             CqlType::Vector { element: Arc::new(element), dimensions }
         }
         TypeName::Frozen(part) => {
+            if let TypeName::Custom(_) = **part {
+                let ty = resolve(part, Freeze::AsWritten, keyspace, schema)?;
+                return Err(not_freezable(&format_args!("'{}'", class_name(&ty))));
+            }
             let ty = resolve(part, Freeze::All, keyspace, schema)?;
             let freezable = ty.is_collection()
                 || matches!(ty, CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Vector { .. });
             if !freezable {
-                return Err(Error::Syntax(format!(
-                    "frozen<> is only allowed on collections, tuples, and user-defined types (got {ty})"
-                )));
+                return Err(not_freezable(&ty));
             }
             ty.frozen()
         }
@@ -85,8 +88,14 @@ fn resolve(name: &TypeName, freeze: Freeze, keyspace: &str, schema: &Schema) -> 
             Err(_) if user.keyspace.is_none() && user.name == "empty" => CqlType::Empty,
             Err(error) => return Err(error),
         },
-        TypeName::Custom(class) => marshal::resolve_class(class)?,
+        TypeName::Custom(class) => marshal::resolve_class(class, keyspace, schema)?,
     })
+}
+
+#[cold]
+fn not_freezable(ty: &dyn fmt::Display) -> Error {
+    let text = "frozen<> is only allowed on collections, tuples, and user-defined types";
+    Error::Syntax(format!("{text} (got {ty})"))
 }
 
 /// Refuses a duration where values must have an order.
@@ -126,6 +135,7 @@ fn inside(element: CqlType, whole: impl FnOnce() -> String) -> Result<CqlType> {
 }
 
 mod marshal;
+pub(crate) use marshal::is_reversed;
 
 /// What values of the type are called where they hold durations and are no duration; `None` if they hold none.
 pub(crate) fn kind_with_durations(ty: &CqlType) -> Option<&'static str> {
@@ -136,10 +146,10 @@ pub(crate) fn kind_with_durations(ty: &CqlType) -> Option<&'static str> {
     })
 }
 
-/// Whether values hold durations, which have no order; of vectors Cassandra does not look inside.
+/// Whether values hold durations, which have no order; into vectors and classes Cassandra does not look.
 pub(crate) fn has_duration(ty: &CqlType) -> bool {
     match ty {
-        CqlType::Vector { .. } => false,
+        CqlType::Vector { .. } | CqlType::Custom(_) => false,
         CqlType::Duration => true,
         other => other.parts().into_iter().any(has_duration),
     }

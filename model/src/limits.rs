@@ -19,6 +19,12 @@ pub const TYPE_DEPTH_MAX: u32 = 48;
 pub const TYPE_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a type's description for each part, beside names.
 pub const TYPE_PART_BYTES: usize = 16;
+/// Deepest nesting of a class's name as written, where each `FrozenType` is a level of its own.
+pub const CLASS_NESTING_MAX: u32 = 2 * TYPE_DEPTH_MAX;
+/// Levels that a composite counts for: the schema log writes three of JSON.
+pub const CUSTOM_TYPE_LEVELS: u32 = 2;
+/// Longest value of a component of a composite, in bytes: its length has two.
+pub const COMPONENT_BYTES_MAX: usize = u16::MAX as usize;
 /// Levels that a user type counts for: the schema log writes two of JSON for a type and five for a
 /// user type, and reads at most 128.
 pub const USER_TYPE_LEVELS: u32 = 3;

@@ -11,6 +11,7 @@
 //!            | tuple, vector: components; a null field is NULL
 //!            | user type: components without the null fields at the end; 00
 //!            | collection: components; 00
+//!            | classes that are no type of CQL: `ordered/composite.rs`
 //! ```
 //!
 //! Fields may be added to a user type: its values end themselves, and one that was written with
@@ -23,6 +24,7 @@
 //! that compare equal have one form, and come back as one: varints and decimals in their shortest,
 //! booleans as 0 and 1, NaN with the bits that languages give it, user types with all their fields.
 
+mod composite;
 mod decode;
 mod number;
 #[cfg(test)]
@@ -95,6 +97,7 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
                 encode(element, item?, out)?;
             }
         }
+        CqlType::Custom(custom) => composite::put(custom, value, out)?,
     }
     Ok(())
 }

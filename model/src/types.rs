@@ -11,7 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::limits::{
-    TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS, VECTOR_DIMENSIONS_MAX,
+    CUSTOM_TYPE_LEVELS, TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS,
+    VECTOR_DIMENSIONS_MAX,
 };
 use crate::{Error, Result};
 
@@ -69,6 +70,8 @@ pub enum CqlType {
         element: Arc<CqlType>,
         dimensions: u32,
     },
+    /// A class of Cassandra that is no type of CQL
+    Custom(Arc<CustomType>),
 }
 
 /// What CREATE TYPE defines.
@@ -155,7 +158,7 @@ impl CqlType {
         )
     }
 
-    /// Whether it is made of no other types.
+    /// Whether its values are written as one constant: it is made of no other types, or a class that is no type of CQL.
     pub fn is_scalar(&self) -> bool {
         let made = matches!(self, CqlType::Tuple(_) | CqlType::Udt { .. } | CqlType::Vector { .. });
         !made && !self.is_collection()
@@ -192,6 +195,11 @@ impl CqlType {
         ty
     }
 
+    /// Whether a value is several others one behind the other, of a class that is no type of CQL.
+    pub fn is_composite(&self) -> bool {
+        matches!(self, CqlType::Custom(custom) if **custom != CustomType::LexicalUuid)
+    }
+
     /// The types this one is directly made of.
     pub fn parts(&self) -> Vec<&CqlType> {
         match self {
@@ -201,6 +209,7 @@ impl CqlType {
             CqlType::Map { key, value, .. } => vec![key, value],
             CqlType::Tuple(parts) => parts.iter().collect(),
             CqlType::Udt { definition, .. } => definition.fields.iter().map(|(_, ty)| ty).collect(),
+            CqlType::Custom(custom) => custom.components().iter().map(|part| &part.ty).collect(),
             _ => Vec::new(),
         }
     }
@@ -240,6 +249,9 @@ impl CqlType {
                 let definition = whole.unwrap_or_else(|| definition.with_user_types(new).into());
                 CqlType::Udt { definition, frozen }
             }
+            CqlType::Custom(custom) => {
+                CqlType::Custom(custom.map(|part| part.with_user_types(new)).into())
+            }
             scalar => scalar,
         }
     }
@@ -261,6 +273,7 @@ impl CqlType {
             | CqlType::Time
             | CqlType::Timestamp => 8,
             CqlType::Uuid | CqlType::Timeuuid => 16,
+            CqlType::Custom(custom) if **custom == CustomType::LexicalUuid => 16,
             _ => return None,
         })
     }
@@ -282,7 +295,11 @@ impl CqlType {
             })
         };
         spend(TYPE_PART_BYTES)?;
-        let levels = if let CqlType::Udt { .. } = self { USER_TYPE_LEVELS } else { 1 };
+        let levels = match self {
+            CqlType::Udt { .. } => USER_TYPE_LEVELS,
+            CqlType::Custom(_) => CUSTOM_TYPE_LEVELS,
+            _ => 1,
+        };
         let left = levels_left.checked_sub(levels).ok_or_else(|| {
             Error::invalid(format!("type nested deeper than {TYPE_DEPTH_MAX} levels"))
         })?;
@@ -310,7 +327,7 @@ impl CqlType {
 
     /// Whether the value of no bytes is one as any other, and no null in disguise.
     pub fn has_empty_value(&self) -> bool {
-        matches!(self, CqlType::Text | CqlType::Ascii | CqlType::Blob)
+        matches!(self, CqlType::Text | CqlType::Ascii | CqlType::Blob) || self.is_composite()
     }
 
     /// Order of two valid values, as clustering by this type has it.
@@ -373,6 +390,7 @@ impl fmt::Display for CqlType {
             CqlType::Vector { element, dimensions } => {
                 return write!(f, "vector<{element}, {dimensions}>");
             }
+            CqlType::Custom(_) => return write!(f, "'{}'", class_name(self)),
         };
         f.write_str(scalar)
     }
@@ -383,14 +401,19 @@ fn frozen_name(f: &mut fmt::Formatter<'_>, frozen: bool, name: &dyn fmt::Display
 }
 
 mod check;
+mod class;
 mod compared;
+mod custom;
 mod hex;
 mod name;
 mod similarity;
 mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
+pub use class::{class_name, parse_class};
 pub(crate) use compared::{Compared, encoded};
+pub(crate) use custom::{ALIAS, STATIC_MARK};
+pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};
 pub use name::{Name, RESERVED_WORDS};
 pub use similarity::{Similarity, cosine, dot_product, floats, square_distance};

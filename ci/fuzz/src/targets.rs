@@ -213,6 +213,13 @@ pub(crate) fn types() -> Vec<CqlType> {
     types.push(CqlType::Map { key: int.clone(), value: text, frozen: true });
     types.push(CqlType::Tuple([CqlType::Int, CqlType::Text, CqlType::Varint].into()));
     types.push(CqlType::Vector { element: int, dimensions: 2 });
+    for class in [
+        "CompositeType(Int32Type,ReversedType(UTF8Type))",
+        "DynamicCompositeType(a=>Int32Type,b=>ReversedType(IntegerType))",
+        "LexicalUUIDType",
+    ] {
+        types.push(model::types::parse_class(class).expect("a class").ty);
+    }
     types
 }
 

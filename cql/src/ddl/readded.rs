@@ -10,6 +10,7 @@
 //! A column that comes back with another type has another id, so what was dropped stays gone (`model/src/schema/table.rs`).
 
 use model::CqlType;
+use model::types::{Component, CustomType};
 
 /// Whether a column of type `was` may come back as `ty`.
 pub(super) fn may_follow(ty: &CqlType, was: &CqlType) -> bool {
@@ -42,6 +43,15 @@ fn reads(ty: &CqlType, was: &CqlType) -> bool {
         (Map { key, value, .. }, Map { key: known_key, value: known, .. }) => {
             sorts_as(key, known_key) && reads(value, known)
         }
+        (Custom(class), Custom(known)) => match (&**class, &**known) {
+            (CustomType::Composite(parts), CustomType::Composite(known)) => {
+                let same = |(known, part): (&Component, &Component)| {
+                    known.reversed == part.reversed && reads(&part.ty, &known.ty)
+                };
+                known.len() <= parts.len() && known.iter().zip(parts).all(same)
+            }
+            _ => false,
+        },
         _ => false,
     }
 }
@@ -81,6 +91,7 @@ mod tests {
             frozen: false,
         };
         let tuple = |parts: &[CqlType]| Tuple(parts.to_vec().into());
+        let class = |text: &str| model::types::parse_class(text).expect("a class").ty;
         for (was, ty, taken) in [
             (Text, Blob, true),
             (Date, Blob, true),
@@ -110,6 +121,11 @@ mod tests {
             (tuple(&[Int, Text]), tuple(&[Int, Blob]), true),
             (tuple(&[Int, Text]), Blob, true),
             (set(Int), list(Int, false), false),
+            (class("CompositeType(Int32Type)"), class("CompositeType(Int32Type,UTF8Type)"), true),
+            (class("CompositeType(Int32Type,UTF8Type)"), class("CompositeType(Int32Type)"), false),
+            (class("CompositeType(Int32Type)"), class("CompositeType(UTF8Type)"), false),
+            (class("CompositeType(Int32Type)"), Blob, true),
+            (class("LexicalUUIDType"), class("CompositeType(Int32Type)"), false),
         ] {
             assert_eq!(may_follow(&ty, &was), taken, "{was} comes back as {ty}");
         }

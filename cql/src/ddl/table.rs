@@ -23,7 +23,7 @@ use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
     TableChange,
 };
-use crate::types::{has_duration, resolve_type};
+use crate::types::{has_duration, is_reversed, resolve_type};
 
 pub(super) type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
 
@@ -47,7 +47,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
     if columns.iter().any(|(_, ty)| holds_collections(ty)) {
         return Err(Error::invalid(NESTED));
     }
-    let descending = directions(clustering, &create.clustering_order)?;
+    let descending = directions(clustering, create)?;
     let table = TableBuilder::new(keyspace_name, name, id).options(options);
     let table = with_columns(table, create, &columns, (partition, clustering), &descending)?;
     check_counters(&table)?;
@@ -265,8 +265,17 @@ pub(super) fn check_key_type(name: &str, ty: &CqlType) -> Result<()> {
     }
 }
 
-/// Whether each clustering column descends.
-fn directions(clustering: &[String], order: &[(String, Order)]) -> Result<Vec<bool>> {
+/// Whether each clustering column descends: the statement says so, or the class of its type.
+fn directions(clustering: &[String], create: &CreateTable) -> Result<Vec<bool>> {
+    let mut descending = written_directions(clustering, &create.clustering_order)?;
+    for (name, descending) in clustering.iter().zip(&mut descending) {
+        let column = create.columns.iter().find(|column| column.name == *name);
+        *descending |= column.is_some_and(|column| is_reversed(&column.type_name));
+    }
+    Ok(descending)
+}
+
+fn written_directions(clustering: &[String], order: &[(String, Order)]) -> Result<Vec<bool>> {
     let strange: Vec<&str> = order
         .iter()
         .map(|(name, _)| name.as_str())

@@ -39,6 +39,7 @@ fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>, JsonError> {
     match ty {
         Ascii | Text | Date | Time => from_text(text, ty).map_err(told),
         Blob => blob(text),
+        ty if ty.is_composite() => Err(wrong(ty, text)),
         Varint | Decimal => from_text(text, ty).map_err(|_| not_a_number(ty, text)),
         // The documentation wants a text of the type. Apache Cassandra takes the empty one for no value.
         _ if text.is_empty() => Err(JsonError::Type(format!("Unable to make {ty} from ''"))),
@@ -108,6 +109,7 @@ fn wrong(ty: &CqlType, raw: &str) -> JsonError {
         Time => "a string representation of a time value",
         Timestamp => "a long or a datestring representation of a timestamp value",
         Uuid => "a string representation of a uuid",
+        Custom(_) if !ty.is_composite() => "a string representation of a uuid",
         Timeuuid => "a string representation of a timeuuid",
         Inet => "a string representation of an inet value",
         Duration => "a string representation of a duration",

@@ -47,7 +47,7 @@ fn literal(ty: &CqlType, value: &[u8]) -> Option<String> {
         CqlType::Date | CqlType::Inet | CqlType::Time | CqlType::Timestamp => {
             format!("'{}'", to_text(ty, value).ok()?)
         }
-        CqlType::Vector { .. } => hex(value),
+        CqlType::Vector { .. } | CqlType::Custom(_) => hex(value),
         _ => to_text(ty, value).ok()?,
     })
 }

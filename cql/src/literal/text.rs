@@ -21,6 +21,7 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
             std::str::from_utf8(value).map_err(|_| broken())?.to_owned()
         }
         CqlType::Blob => hex(value),
+        ty if ty.is_composite() => hex(value),
         CqlType::Boolean => (value != [0]).to_string(),
         CqlType::Float => {
             java_float(f32::from_be_bytes(array(value).ok_or_else(broken)?), 1e-3, 1e7)
@@ -29,7 +30,8 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
             java_float(f64::from_be_bytes(array(value).ok_or_else(broken)?), 1e-3, 1e7)
         }
         CqlType::Decimal => Decimal::from_bytes(value).ok_or_else(broken)?.to_string(),
-        CqlType::Uuid | CqlType::Timeuuid => {
+        // Of the other classes one is left, that of UUIDs.
+        CqlType::Uuid | CqlType::Timeuuid | CqlType::Custom(_) => {
             uuid::Uuid::from_bytes(array(value).ok_or_else(broken)?).to_string()
         }
         CqlType::Inet => match (array::<4>(value), array::<16>(value)) {

@@ -13,7 +13,7 @@ use crate::limits::SCHEMA_BYTES_MIN;
 
 /// What the file of the schema's log begins with.
 pub(crate) const SCHEMA_MAGIC: &[u8; 8] = b"MESSSCHM";
-const KIND: Kind = Kind { magic: SCHEMA_MAGIC, version: 7, bytes_min: SCHEMA_BYTES_MIN };
+const KIND: Kind = Kind { magic: SCHEMA_MAGIC, version: 8, bytes_min: SCHEMA_BYTES_MIN };
 
 /// The schema's log, being written.
 #[derive(Debug)]

@@ -80,7 +80,8 @@ pub(super) fn to_lua(
             table.raw_set("nanoseconds", duration.nanos)?;
             Value::Table(table)
         }
-        CqlType::Inet | CqlType::Uuid | CqlType::Timeuuid => {
+        ty if ty.is_composite() => Value::String(lua.create_string(value)?),
+        CqlType::Inet | CqlType::Uuid | CqlType::Timeuuid | CqlType::Custom(_) => {
             let text = to_text(ty, value).map_err(|error| broken(&error))?;
             Value::String(lua.create_string(text)?)
         }
@@ -175,7 +176,7 @@ impl Writer<'_> {
         self.budget.check_time()?;
         match ty {
             _ if matches!(value, Value::Nil) => return Ok(false),
-            CqlType::Text | CqlType::Ascii | CqlType::Blob => match value {
+            ty if ty.has_empty_value() => match value {
                 Value::String(text) => self.bytes(&text.as_bytes())?,
                 _ => self.bytes(&text(self.lua, value)?)?,
             },

@@ -2,7 +2,7 @@
 //!
 //! The reader inverts on the way for DESC columns, so one decoder serves both directions.
 
-use super::{EMPTY, END, NULL, VALUE, number};
+use super::{EMPTY, END, NULL, VALUE, composite, number};
 use crate::types::{CqlType, UserType, put_vector_element};
 use crate::{Error, Result};
 
@@ -37,7 +37,12 @@ impl<'a> Reader<'a> {
         Ok(head.map(|b| b ^ self.flip))
     }
 
-    fn peek(&self) -> Option<u8> {
+    /// What follows, read as if it were the other way round.
+    pub(super) fn invert(&mut self) {
+        self.flip ^= 0xFF;
+    }
+
+    pub(super) fn peek(&self) -> Option<u8> {
         self.rest.first().map(|b| b ^ self.flip)
     }
 
@@ -103,10 +108,11 @@ pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<
                 Ok(())
             })
         }
+        CqlType::Custom(custom) => composite::get(custom, from, out),
     }
 }
 
-fn get_escaped(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn get_escaped(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
     loop {
         match from.byte()? {
             0 => match from.byte()? {

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use super::SchemaEntry;
 
 /// The format that is written.
-pub const FORMAT: u32 = 7;
+pub const FORMAT: u32 = 8;
 
 /// Why an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -123,6 +123,10 @@ fn of_type(ty: &CqlType) -> usize {
         CqlType::Map { key, value, .. } => 2 * ALLOCATION_BYTES + held(key) + held(value),
         CqlType::Tuple(types) => ALLOCATION_BYTES + types.iter().map(held).sum::<usize>(),
         CqlType::Udt { definition, .. } => size_of_val(&**definition) + of_definition(definition),
+        CqlType::Custom(custom) => {
+            let parts = custom.components().into_iter().map(|part| of_type(&part.ty));
+            2 * ALLOCATION_BYTES + custom.heap_bytes() + parts.sum::<usize>()
+        }
         _ => 0,
     }
 }

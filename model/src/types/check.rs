@@ -59,6 +59,7 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
             validate_fields(value, definition.fields.iter().map(|(_, field)| field))
         }
         CqlType::Vector { element, dimensions } => vector::validate(element, *dimensions, value),
+        CqlType::Custom(custom) => custom.validate(value),
         _ => Ok(()),
     }
 }
@@ -254,6 +255,9 @@ mod tests {
         types.push(CqlType::Tuple([CqlType::Int, CqlType::Text].into()));
         types.push(CqlType::Vector { element: int, dimensions: 2 });
         types.push(CqlType::Vector { element: text, dimensions: 2 });
+        for class in ["CompositeType(Int32Type,UTF8Type)", "DynamicCompositeType(a=>Int32Type)"] {
+            types.push(crate::types::parse_class(class).expect("a class").ty);
+        }
         types
     }
 

@@ -113,6 +113,8 @@ impl CqlType {
     pub fn has_old_form(&self) -> bool {
         match self {
             CqlType::Vector { element, .. } if old_element_bytes(element).is_some() => true,
+            // Values of these classes are younger than the forms of now.
+            CqlType::Custom(_) => false,
             scalar => scalar.parts().into_iter().any(CqlType::has_old_form),
         }
     }

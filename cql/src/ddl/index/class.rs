@@ -209,6 +209,9 @@ fn check_type(ty: &CqlType) -> Result<()> {
         CqlType::Blob | CqlType::Counter | CqlType::Duration | CqlType::Empty => {
             Err(Error::invalid(format!("Unsupported type: {ty}")))
         }
+        CqlType::Custom(_) if !ty.is_composite() => {
+            Err(Error::invalid(format!("Unsupported type: {ty}")))
+        }
         _ => Ok(()),
     }
 }

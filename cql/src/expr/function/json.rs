@@ -139,6 +139,9 @@ fn put(ty: &CqlType, value: Option<&[u8]>, out: &mut Json) -> Result<()> {
             let items = vector_elements(element, *dimensions, value);
             put_list(items.map(|item| Ok((&**element, Some(item?)))), out)
         }
+        ty if ty.is_composite() => {
+            Err(Error::Invalid(format!("values of type {ty} have no form in JSON")))
+        }
         _ => put_scalar(ty, value, out),
     }
 }

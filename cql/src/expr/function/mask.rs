@@ -150,6 +150,11 @@ fn default_of(ty: &CqlType) -> Result<Vec<u8>> {
             (0..*dimensions).for_each(|_| put_vector_element(element, &item, &mut out));
             out
         }
+        ty if ty.is_composite() => {
+            let text = format!("There isn't a defined masked value for type {ty}");
+            return Err(Error::Invalid(text));
+        }
+        CqlType::Custom(_) => vec![0; 16],
     })
 }
 

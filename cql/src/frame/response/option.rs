@@ -4,21 +4,18 @@
 //! class: vectors always, durations before v5, four small types before v4. Drivers parse these
 //! names.
 
-use std::fmt::{self, Display, Formatter};
-
-use model::types::CqlType;
+use model::types::{CqlType, class_name};
 
 use super::super::header::Version;
 use super::super::writer;
 
 const CUSTOM: u16 = 0x0000;
-const CLASSES: &str = "org.apache.cassandra.db.marshal.";
 
 /// Appends the notation of `ty`.
 pub fn put_type(version: Version, ty: &CqlType, out: &mut Vec<u8>) {
     let Some(number) = number(version, ty) else {
         writer::short(out, CUSTOM);
-        writer::string(out, &ClassName { ty, show_frozen: true }.to_string());
+        writer::string(out, &class_name(ty).to_string());
         return;
     };
     writer::short(out, number);
@@ -77,101 +74,9 @@ fn number(version: Version, ty: &CqlType) -> Option<u16> {
         CqlType::Set { .. } => (0x22, Version::V3),
         CqlType::Udt { .. } => (0x30, Version::V3),
         CqlType::Tuple(_) => (0x31, Version::V3),
-        CqlType::Empty | CqlType::Vector { .. } => return None,
+        CqlType::Empty | CqlType::Vector { .. } | CqlType::Custom(_) => return None,
     };
     (version >= since).then_some(number)
-}
-
-/// The name of the Cassandra class that is a type. Inside a frozen type, a tuple and a user type
-/// everything is frozen, so that the word is not repeated.
-struct ClassName<'a> {
-    ty: &'a CqlType,
-    show_frozen: bool,
-}
-
-impl Display for ClassName<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let frozen = match self.ty {
-            CqlType::List { frozen, .. }
-            | CqlType::Set { frozen, .. }
-            | CqlType::Map { frozen, .. }
-            | CqlType::Udt { frozen, .. } => *frozen && self.show_frozen,
-            _ => false,
-        };
-        let of = |ty| ClassName { ty, show_frozen: self.show_frozen && !frozen };
-        let within = |ty| ClassName { ty, show_frozen: false };
-        if frozen {
-            write!(f, "{CLASSES}FrozenType(")?;
-        }
-        write!(f, "{CLASSES}{}", class(self.ty))?;
-        match self.ty {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                write!(f, "({})", of(element))?;
-            }
-            CqlType::Map { key, value, .. } => write!(f, "({},{})", of(key), of(value))?,
-            CqlType::Tuple(elements) => {
-                f.write_str("(")?;
-                for (i, element) in elements.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { "," };
-                    write!(f, "{comma}{}", within(element))?;
-                }
-                f.write_str(")")?;
-            }
-            CqlType::Udt { definition, .. } => {
-                write!(f, "({},{}", definition.keyspace, Hex(&definition.name))?;
-                for (name, field) in &definition.fields {
-                    write!(f, ",{}:{}", Hex(name), of(field))?;
-                }
-                f.write_str(")")?;
-            }
-            CqlType::Vector { element, dimensions } => {
-                write!(f, "({} , {dimensions})", of(element))?;
-            }
-            _ => {}
-        }
-        if frozen { f.write_str(")") } else { Ok(()) }
-    }
-}
-
-fn class(ty: &CqlType) -> &'static str {
-    match ty {
-        CqlType::Ascii => "AsciiType",
-        CqlType::Bigint => "LongType",
-        CqlType::Blob => "BytesType",
-        CqlType::Boolean => "BooleanType",
-        CqlType::Counter => "CounterColumnType",
-        CqlType::Date => "SimpleDateType",
-        CqlType::Decimal => "DecimalType",
-        CqlType::Double => "DoubleType",
-        CqlType::Duration => "DurationType",
-        CqlType::Empty => "EmptyType",
-        CqlType::Float => "FloatType",
-        CqlType::Inet => "InetAddressType",
-        CqlType::Int => "Int32Type",
-        CqlType::Smallint => "ShortType",
-        CqlType::Text => "UTF8Type",
-        CqlType::Time => "TimeType",
-        CqlType::Timestamp => "TimestampType",
-        CqlType::Timeuuid => "TimeUUIDType",
-        CqlType::Tinyint => "ByteType",
-        CqlType::Uuid => "UUIDType",
-        CqlType::Varint => "IntegerType",
-        CqlType::List { .. } => "ListType",
-        CqlType::Set { .. } => "SetType",
-        CqlType::Map { .. } => "MapType",
-        CqlType::Tuple(_) => "TupleType",
-        CqlType::Udt { .. } => "UserType",
-        CqlType::Vector { .. } => "VectorType",
-    }
-}
-
-/// Names inside class names are written as the hex digits of their bytes.
-struct Hex<'a>(&'a str);
-
-impl Display for Hex<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
 }
 
 #[cfg(test)]
@@ -233,7 +138,7 @@ mod tests {
             let table = db.schema.table("ks", &format!("t{index}")).expect("just made");
             let ty = &table.column("v").expect("it has one").ty;
             assert_eq!(&ty.to_string(), shown, "{declared}");
-            let class = ClassName { ty, show_frozen: true }.to_string().replace(CLASSES, "");
+            let class = class_name(ty).to_string().replace("org.apache.cassandra.db.marshal.", "");
             assert_eq!(class, format!("VectorType({element} , 2)"), "{declared}");
         }
         for (declared, shown) in [

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::*;
+use crate::limits::{CUSTOM_TYPE_LEVELS, TYPE_DEPTH_MAX};
 use crate::options::{Class, Compaction, Given, KeyspaceOptions, Replication, TableOptions};
 use crate::read::Operator;
 use crate::schema::{
@@ -13,7 +14,7 @@ use crate::schema::{
     Table, TableBuilder, TableId, UserAggregate, UserFunction, ViewDefinition, ViewIdentity,
     ViewKey, ViewRestriction, ViewTest,
 };
-use crate::types::{CqlType, UserType};
+use crate::types::{CqlType, UserType, parse_class};
 
 /// A small table, as ALTER TABLE leaves it.
 fn table() -> Table {
@@ -45,9 +46,15 @@ fn user_type() -> UserType {
         ("map", CqlType::Map { key: boxed(CqlType::Varint), value: boxed(set), frozen: true }),
         ("tuple", CqlType::Tuple([CqlType::Float, CqlType::Blob].into())),
         ("vector", CqlType::Vector { element: boxed(CqlType::Double), dimensions: 3 }),
+        ("composite", class("CompositeType(Int32Type,ReversedType(ListType(UTF8Type)))")),
+        ("dynamic", class("DynamicCompositeType(b=>LexicalUUIDType,a=>ReversedType(Int32Type))")),
     ];
     let fields = fields.into_iter().map(|(name, ty)| (name.to_owned(), ty)).collect();
     UserType::new("ks", "u", fields)
+}
+
+fn class(text: &str) -> CqlType {
+    parse_class(text).expect("a class").ty
 }
 
 fn function() -> UserFunction {
@@ -229,8 +236,8 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn a_newer_format_is_refused_by_number() {
-    let newer = r#"{"format":8,"anything":["at all"]}"#;
-    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(8)));
+    let newer = r#"{"format":9,"anything":["at all"]}"#;
+    assert_eq!(decode(newer.as_bytes(), &mut Vec::new()), Err(Unreadable::Newer(9)));
 }
 
 /// What the shape of a struct decided before: an option or a field that an old log lacks.
@@ -308,4 +315,19 @@ fn the_deepest_type_that_is_allowed_is_read_back() {
         let written = entry(SchemaChange::AlterType { definition, tables });
         assert_eq!(decode(&encode(&written), &mut Vec::new()), Ok(written));
     }
+}
+
+/// As deep as types may be, a composite in a composite comes back from JSON.
+#[test]
+fn the_deepest_composite_comes_back() {
+    let nested = |levels: usize| {
+        class(&("CompositeType(".repeat(levels) + "Int32Type" + &")".repeat(levels)))
+    };
+    let levels = (TYPE_DEPTH_MAX / CUSTOM_TYPE_LEVELS) as usize;
+    assert!(nested(levels).check_limits().is_err());
+    let deepest = nested(levels - 1);
+    assert_eq!(deepest.check_limits(), Ok(()));
+    let fields = vec![("f".to_owned(), deepest)];
+    let change = entry(SchemaChange::CreateType(UserType::new("ks", "u", fields)));
+    assert_eq!(decode(&encode(&change), &mut Vec::new()), Ok(change));
 }

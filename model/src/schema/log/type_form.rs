@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::types::{CqlType, UserType};
+use crate::types::{Component, CqlType, CustomType, UserType};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,6 +66,12 @@ pub(super) enum TypeForm {
         element: Box<TypeForm>,
         dimensions: u32,
     },
+    /// From format 8 on: types, and whether their order is reversed.
+    Composite(Vec<(TypeForm, bool)>),
+    /// From format 8 on: the character of each, its type, and whether its order is reversed.
+    DynamicComposite(Vec<(u8, TypeForm, bool)>),
+    /// From format 8 on.
+    LexicalUuid,
 }
 
 impl UserTypeForm {
@@ -135,10 +141,28 @@ impl TypeForm {
             CqlType::Vector { element, dimensions } => {
                 TypeForm::Vector { element: boxed(element), dimensions: *dimensions }
             }
+            CqlType::Custom(custom) => TypeForm::of_custom(custom),
+        }
+    }
+
+    fn of_custom(custom: &CustomType) -> TypeForm {
+        match custom {
+            CustomType::Composite(parts) => {
+                let form = |part: &Component| (TypeForm::of(&part.ty), part.reversed);
+                TypeForm::Composite(parts.iter().map(form).collect())
+            }
+            CustomType::DynamicComposite(aliases) => {
+                let form = |(alias, part): &(u8, Component)| {
+                    (*alias, TypeForm::of(&part.ty), part.reversed)
+                };
+                TypeForm::DynamicComposite(aliases.iter().map(form).collect())
+            }
+            CustomType::LexicalUuid => TypeForm::LexicalUuid,
         }
     }
 
     pub(super) fn ty(self) -> CqlType {
+        let component = |form: TypeForm, reversed| Component { ty: form.ty(), reversed };
         match self {
             TypeForm::Ascii => CqlType::Ascii,
             TypeForm::Bigint => CqlType::Bigint,
@@ -177,6 +201,16 @@ impl TypeForm {
             TypeForm::Vector { element, dimensions } => {
                 CqlType::Vector { element: Arc::new(element.ty()), dimensions }
             }
+            TypeForm::Composite(parts) => {
+                let parts = parts.into_iter().map(|(form, reversed)| component(form, reversed));
+                CqlType::Custom(CustomType::Composite(parts.collect()).into())
+            }
+            TypeForm::DynamicComposite(aliases) => {
+                let part = |(alias, form, reversed)| (alias, component(form, reversed));
+                let aliases = aliases.into_iter().map(part).collect();
+                CqlType::Custom(CustomType::DynamicComposite(aliases).into())
+            }
+            TypeForm::LexicalUuid => CqlType::Custom(CustomType::LexicalUuid.into()),
         }
     }
 }
