@@ -15,6 +15,7 @@ mod zone;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub(crate) use composite::tuple_of_text;
 pub use duration::Duration;
 use model::CqlType;
 pub use number::{Decimal, check_number_bytes, exponent_problem, put_decimal};
@@ -88,13 +89,16 @@ pub fn constant(literal: &Literal, ty: &CqlType, receiver: &str) -> Result<Vec<u
         )));
     }
     match (ty, literal.kind) {
-        (CqlType::Custom(_), LiteralKind::Hex) => {
-            let value = blob(&literal.text)?;
-            ty.validate(&value)?;
-            Ok(value)
-        }
+        (CqlType::Custom(_), LiteralKind::Hex) => checked_blob(&literal.text, ty),
         _ => from_text(&literal.text, ty),
     }
+}
+
+/// The bytes that are written as a blob, as a value of `ty`.
+pub(crate) fn checked_blob(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
+    let value = blob(text)?;
+    ty.validate(&value)?;
+    Ok(value)
 }
 
 /// The bytes of a scalar that is written as `text`.

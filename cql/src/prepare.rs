@@ -266,7 +266,11 @@ fn key_indexes(keys: &[ValueSet]) -> Vec<u16> {
 }
 
 /// The same of a batch over one table: of each column the last marker, as Cassandra has it.
+/// None if not all markers are of one table, and that of the batch's own timestamp is of none.
 fn key_indexes_of_batch(plan: &BatchPlan) -> Vec<u16> {
+    if plan.timestamp.as_ref().is_some_and(|term| term.marker().is_some()) {
+        return Vec::new();
+    }
     let Some(first) = plan.writes.first() else { return Vec::new() };
     if plan.writes.iter().any(|write| write.table.id != first.table.id) {
         return Vec::new();

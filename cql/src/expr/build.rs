@@ -66,7 +66,8 @@ impl Build {
             }
             return Ok(out);
         }
-        let items = elements(self.parts(), env)?;
+        let what = if let Build::Vector(..) = self { "vectors" } else { "collections" };
+        let items = elements(self.parts(), what, env)?;
         let bytes = items.iter().map(|item| &item[..]);
         match self {
             Build::List(_) => put_list(bytes, &mut out),
@@ -96,8 +97,8 @@ impl Build {
     }
 }
 
-/// The values of the elements of a collection, which cannot be null.
-fn elements<'e>(terms: &'e [Term], env: &'e impl Env) -> Result<Vec<Cow<'e, [u8]>>> {
+/// The values of the elements of a collection or vector, which cannot be null.
+fn elements<'e>(terms: &'e [Term], what: &str, env: &'e impl Env) -> Result<Vec<Cow<'e, [u8]>>> {
     let mut total = 0;
     terms
         .iter()
@@ -107,7 +108,11 @@ fn elements<'e>(terms: &'e [Term], env: &'e impl Env) -> Result<Vec<Cow<'e, [u8]
                 check_bytes(total)?;
                 Ok(bytes)
             }
-            Evaluated::Null => Err(Error::invalid("null is not supported inside collections")),
+            Evaluated::Null => Err(Error::invalid(format!("null is not supported inside {what}"))),
+            // What is not set in a vector is null.
+            Evaluated::Unset if what == "vectors" => {
+                Err(Error::invalid("null is not supported inside vectors"))
+            }
             Evaluated::Unset => {
                 Err(Error::invalid("unset value is not supported inside collections"))
             }

@@ -198,6 +198,18 @@ impl Draft<'_> {
                 let fits = items.iter().zip(parts.iter()).map(|(item, ty)| item.fit(ty, resolve));
                 worst(fits).min(Fit::Weak)
             }
+            // A user type is a tuple whose fields have names.
+            (Form::Tuple(items), CqlType::Udt { definition, .. })
+                if items.len() <= definition.fields.len() =>
+            {
+                let types = definition.fields.iter().map(|(_, ty)| ty);
+                let fits = items.iter().zip(types).map(|(item, ty)| item.fit(ty, resolve));
+                let of_fields = worst(fits).min(Fit::Weak);
+                match &items[..] {
+                    [only] => only.fit(ty, resolve).max(of_fields),
+                    _ => of_fields,
+                }
+            }
             (Form::Tuple(items), _) => match &items[..] {
                 [only] => only.fit(ty, resolve),
                 _ => Fit::No,

@@ -18,7 +18,7 @@ use super::resolve::{fit, resolve};
 use super::{Build, Evaluated, Kind, Term};
 use crate::bind::{Bindings, Ids, StatementTime};
 use crate::error::{Error, Result};
-use crate::lang::ast::{Expr, Literal};
+use crate::lang::ast::{Expr, Literal, LiteralKind};
 use crate::literal;
 use crate::planted::{Bug, planted};
 
@@ -129,7 +129,10 @@ impl Compiler<'_> {
     /// The value of a literal.
     fn constant(&self, literal: &Literal, to: &ExpectedType) -> Result<Term> {
         let bytes = match &to.ty {
-            CqlType::Tuple(parts) => tuple_of_text(&literal.text, parts, &to.ty)?,
+            ty @ CqlType::Tuple(_) if literal.kind == LiteralKind::Hex => {
+                literal::checked_blob(&literal.text, ty)?
+            }
+            ty @ CqlType::Tuple(parts) => literal::tuple_of_text(&literal.text, parts.iter(), ty)?,
             ty => literal::constant(literal, ty, &to.name)?,
         };
         Ok(Term::constant(bytes, to.ty.clone()))
@@ -201,15 +204,32 @@ impl Compiler<'_> {
         Ok(built(Build::Set((**element).clone(), parts), to))
     }
 
-    /// The elements of a list or set; `what` begins the error of one that is not of its type.
+    /// The elements of a list, set or vector; `what` begins the error of one that is not of its type.
     fn parts(&mut self, items: Vec<Draft<'_>>, to: &ExpectedType, what: &str) -> Result<Vec<Term>> {
+        let is_vector = what.starts_with("vector");
         items
             .into_iter()
             .map(|item| {
                 self.check_part(&item, &to.ty, || format!("{what} {}", item.expr))?;
-                self.infer(item, Some(to))
+                let term = self.infer(item, Some(to))?;
+                if !is_vector {
+                    self.check_marked(&term, what)?;
+                }
+                Ok(term)
             })
             .collect()
+    }
+
+    /// Refuses a marker in a list, set or map of a write or a condition, wherever it stands in it, as Cassandra does.
+    fn check_marked(&self, part: &Term, what: &str) -> Result<()> {
+        let has_marker =
+            || part.any(&mut |kind| matches!(kind, Kind::Marker(_) | Kind::UnorderedMarker(_)));
+        if self.selection.is_none() && has_marker() {
+            let what = what.strip_suffix(" value").unwrap_or(what);
+            let text = "bind variables are not supported inside collection literals";
+            return Err(Error::invalid(format!("Invalid {what} {text}")));
+        }
+        Ok(())
     }
 
     fn map(&mut self, entries: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
@@ -227,7 +247,9 @@ impl Compiler<'_> {
             self.check_part(&entry, &inner.ty, || {
                 format!("map literal for {}: {what} {}", to.name, entry.expr)
             })?;
-            parts.push(self.infer(entry, Some(inner))?);
+            let part = self.infer(entry, Some(inner))?;
+            self.check_marked(&part, &format!("map literal for {}:", to.name))?;
+            parts.push(part);
         }
         Ok(built(Build::Map((**key).clone(), parts), to))
     }
@@ -235,12 +257,14 @@ impl Compiler<'_> {
     fn tuple(&mut self, mut items: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
         let types: Vec<&CqlType> = match &to.ty {
             CqlType::Tuple(types) => types.iter().collect(),
-            // Parentheses around one value are only parentheses.
-            _ if items.len() == 1 => return self.infer(items.remove(0), Some(to)),
-            // A user type is a tuple whose fields have names.
-            CqlType::Udt { definition, frozen: true } => {
+            // A user type is a tuple whose fields have names, but parentheses around one value of it are parentheses.
+            CqlType::Udt { definition, frozen: true }
+                if items.len() != 1 || fit(&items[0], &to.ty, self.table) != Fit::Exact =>
+            {
                 definition.fields.iter().map(|(_, ty)| ty).collect()
             }
+            // Parentheses around one value are only parentheses.
+            _ if items.len() == 1 => return self.infer(items.remove(0), Some(to)),
             _ => {
                 return Err(Error::invalid(format!(
                     "Invalid tuple type literal for {} of type {}",
@@ -343,53 +367,6 @@ impl Compiler<'_> {
 
 fn built(build: Build, to: &ExpectedType) -> Term {
     Term { kind: Kind::Build(Box::new(build)), ty: to.ty.clone() }
-}
-
-/// The bytes of a tuple written as text: fields with colons between, `@` for null, a backslash
-/// before a colon or an `@` that is text.
-fn tuple_of_text(text: &str, parts: &[CqlType], ty: &CqlType) -> Result<Vec<u8>> {
-    let fields = split_fields(text);
-    if fields.len() > parts.len() {
-        return Err(Error::invalid(format!(
-            "Invalid tuple literal: too many elements. Type {} expects {} but got {}",
-            ty,
-            parts.len(),
-            fields.len()
-        )));
-    }
-    let mut out = Vec::new();
-    for (field, part) in fields.iter().zip(parts) {
-        if field == "@" {
-            out.extend_from_slice(&(-1i32).to_be_bytes());
-            continue;
-        }
-        let field = field.replace("\\:", ":").replace("\\@", "@");
-        let value = match part {
-            CqlType::Tuple(parts) => tuple_of_text(&field, parts, part)?,
-            _ => literal::from_text(&field, part)?,
-        };
-        out.extend_from_slice(&(value.len() as i32).to_be_bytes());
-        out.extend_from_slice(&value);
-    }
-    Ok(out)
-}
-
-/// The parts between colons that have no backslash before them.
-fn split_fields(text: &str) -> Vec<String> {
-    if text.is_empty() {
-        return Vec::new();
-    }
-    let mut fields = vec![String::new()];
-    let mut escaped = false;
-    for c in text.chars() {
-        if c == ':' && !escaped {
-            fields.push(String::new());
-        } else {
-            fields.last_mut().expect("it begins with one").push(c);
-        }
-        escaped = c == '\\' && !escaped;
-    }
-    fields
 }
 
 #[cold]

@@ -86,35 +86,47 @@ fn component<'t>(
     Ok((component, text))
 }
 
-/// The value of a component's type that a text is.
+/// The value of a component or field that a text is.
 fn part_value(ty: &CqlType, text: &str) -> Result<Vec<u8>> {
     use CqlType::*;
-    let is_text = matches!(ty, Ascii | Text | Date | Time | Duration | Tuple(_) | Udt { .. });
     match ty {
-        _ if text.is_empty() && !is_text => Ok(Vec::new()),
+        Tuple(parts) => tuple_of_text(text, parts.iter(), ty),
+        Udt { definition, .. } => {
+            tuple_of_text(text, definition.fields.iter().map(|(_, ty)| ty), ty)
+        }
         Blob | List { .. } | Set { .. } | Map { .. } | Vector { .. } => unhex(&format!("0x{text}"))
             .ok_or_else(|| Error::Invalid(format!("cannot parse '{text}' as hex bytes"))),
+        Boolean if text.is_empty() => Ok(vec![0]),
         Boolean if !["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) => {
             Err(Error::Invalid(format!("Unable to make boolean from '{text}'")))
         }
-        Tuple(parts) => fields(parts.iter(), text),
-        Udt { definition, .. } => fields(definition.fields.iter().map(|(_, ty)| ty), text),
+        // These have no empty text; that of others is their empty value.
+        Date | Time | Duration => from_text(text, ty),
+        _ if text.is_empty() => Ok(Vec::new()),
         scalar => from_text(text, scalar),
     }
 }
 
-/// Fields between colons, `@` for null.
-fn fields<'t>(mut types: impl Iterator<Item = &'t CqlType>, text: &str) -> Result<Vec<u8>> {
+/// The bytes of a tuple written as text: fields with colons between, `@` for null, a backslash before a colon or an `@`
+/// that is text.
+pub(crate) fn tuple_of_text<'t>(
+    text: &str,
+    parts: impl ExactSizeIterator<Item = &'t CqlType>,
+    ty: &CqlType,
+) -> Result<Vec<u8>> {
+    let (expected, given) = (parts.len(), split(text).count());
+    if given > expected {
+        return Err(Error::invalid(format!(
+            "Invalid tuple literal: too many elements. Type {ty} expects {expected} but got {given}"
+        )));
+    }
     let mut out = Vec::new();
-    for field in split(text) {
-        let ty = types
-            .next()
-            .ok_or_else(|| Error::invalid("Invalid tuple literal: too many elements"))?;
+    for (field, part) in split(text).zip(parts) {
         if field == "@" {
             out.extend_from_slice(&(-1i32).to_be_bytes());
             continue;
         }
-        let value = part_value(ty, &field.replace("\\:", ":").replace("\\@", "@"))?;
+        let value = part_value(part, &field.replace("\\:", ":").replace("\\@", "@"))?;
         out.extend_from_slice(&(value.len() as i32).to_be_bytes());
         out.extend_from_slice(&value);
     }
@@ -181,7 +193,7 @@ mod tests {
         let parts = "CompositeType(CompositeType(Int32Type,BytesType),TupleType(Int32Type,Int32Type),BooleanType)";
         assert_eq!(
             shown("1\\:cafe:2:", parts),
-            "0x000c000400000001000002cafe00000008000000040000000200000000"
+            "0x000c000400000001000002cafe0000000800000004000000020000010000"
         );
         assert_eq!(shown("::yes", parts), "Unable to make boolean from 'yes'");
     }

@@ -18,6 +18,15 @@ use crate::plan::{
 use crate::restrict::{contained, undefined};
 use crate::types::kind_with_durations;
 
+/// Whether a statement has an `IF`.
+pub(super) fn is_conditional(modification: &Modification) -> bool {
+    match modification {
+        Modification::Insert(insert) => insert.if_not_exists,
+        Modification::Update(update) => update.condition != If::Always,
+        Modification::Delete(delete) => delete.condition != If::Always,
+    }
+}
+
 /// What must be so for a statement to write; `None` if nothing has.
 pub(super) fn compile_test(
     modification: &Modification,

@@ -21,7 +21,7 @@ use model::schema::{Column, ColumnKind};
 use model::{CqlType, Table};
 
 use super::cells::{Cells, without_counters, without_lists};
-use super::condition::{compile_test, refuse_stretch, with_answer};
+use super::condition::{compile_test, is_conditional, refuse_stretch, with_answer};
 use super::counters;
 use crate::error::{Error, Result};
 use crate::expr::function::has_sum;
@@ -41,6 +41,9 @@ pub(super) fn compile(
     compiler: &mut Compiler<'_>,
 ) -> Result<WritePlan> {
     counters::check_form(modification, table)?;
+    if is_conditional(modification) && !using_of(modification).timestamp.is_empty() {
+        return Err(Error::invalid("Cannot provide custom timestamp for conditional updates"));
+    }
     let test = compile_test(modification, compiler)?;
     let plan = match modification {
         Modification::Insert(insert) => compile_insert(insert, table, compiler)?,
@@ -49,9 +52,6 @@ pub(super) fn compile(
     };
     counters::check_plan(&plan, test.is_some())?;
     let Some(test) = test else { return Ok(plan) };
-    if plan.timestamp.is_some() {
-        return Err(Error::invalid("Cannot provide custom timestamp for conditional updates"));
-    }
     Ok(WritePlan { condition: Some(with_answer(test, table, compiler)?), ..plan })
 }
 
@@ -333,8 +333,10 @@ fn cell_op(
             Ok(CellOp::Count(CounterOp::Subtract(compiler.term(value, &to)?)))
         }
         Assign::Add(value) if grows => {
-            check_map_operand(column, value, "addition has to be a map")?;
-            Ok(CellOp::Add(compiler.term(value, &to)?))
+            let must_be = "addition has to be a map";
+            check_map_operand(column, value, must_be)?;
+            let added = compiler.term(value, &to);
+            added.map(CellOp::Add).map_err(|error| of_map(column, value, must_be, error))
         }
         // Cassandra adds to what its conditions have read.
         Assign::Add(value) if test.is_some() && has_sum(&column.ty) => {
@@ -346,9 +348,11 @@ fn cell_op(
         }
         Assign::Subtract(value) if grows => {
             let removed = removed_type(column);
-            check_map_operand(column, value, "substraction has to be a set")?;
+            let must_be = "substraction has to be a set";
+            check_map_operand(column, value, must_be)?;
             let to = ExpectedType::new(column.name.clone(), removed);
-            Ok(CellOp::Remove(compiler.term(value, &to)?))
+            let removed = compiler.term(value, &to);
+            removed.map(CellOp::Remove).map_err(|error| of_map(column, value, must_be, error))
         }
         Assign::Subtract(value) => {
             let what = if column.ty.is_collection() { FROZEN } else { NO_COUNTER };
@@ -367,7 +371,10 @@ fn cell_op(
         },
         Assign::SetElement(key, value) => set_element(column, key, value, compiler),
         Assign::SetField(field, value) => {
-            let (index, to) = field_of(column, field)?;
+            let (index, to) = field_of(column, field, |what| {
+                let name = &column.name;
+                format!("Invalid operation ({name}.{field} = {value}) for {what} column {name}")
+            })?;
             Ok(CellOp::SetField(index, compiler.term(value, &to)?))
         }
     }
@@ -384,10 +391,19 @@ fn check_map_operand(column: &Column, value: &Expr, must_be: &str) -> Result<()>
     };
     match column.ty {
         CqlType::Map { .. } if !fits => {
-            let text = format!("Value for a map {must_be}, but was: '{value}'");
-            Err(Error::Invalid(text))
+            Err(of_map(column, value, must_be, Error::Invalid(String::new())))
         }
         _ => Ok(()),
+    }
+}
+
+/// What is said of a value that is not added to a map or removed from one, whatever is wrong with it.
+fn of_map(column: &Column, value: &Expr, must_be: &str, error: Error) -> Error {
+    match (&column.ty, error) {
+        (CqlType::Map { .. }, Error::Invalid(_)) => {
+            Error::Invalid(format!("Value for a map {must_be}, but was: '{value}'"))
+        }
+        (_, error) => error,
     }
 }
 
@@ -435,18 +451,19 @@ fn set_element(
     }
 }
 
-/// The index of a field of a user-defined type, and what it takes.
-fn field_of(column: &Column, field: &str) -> Result<(u16, ExpectedType)> {
+/// The index of a field of a user-defined type, and what it takes; `wrong` says what is wrong with a column of another
+/// kind.
+fn field_of(
+    column: &Column,
+    field: &str,
+    wrong: impl Fn(&str) -> String,
+) -> Result<(u16, ExpectedType)> {
     let name = &column.name;
     let CqlType::Udt { definition, frozen } = &column.ty else {
-        return Err(Error::invalid(format!(
-            "Invalid operation ({name}.{field} = ...) for non-UDT column {name}"
-        )));
+        return Err(Error::invalid(wrong("non-UDT")));
     };
     if *frozen {
-        return Err(Error::invalid(format!(
-            "Invalid operation ({name}.{field} = ...) for frozen UDT column {name}"
-        )));
+        return Err(Error::invalid(wrong("frozen UDT")));
     }
     let index = definition.fields.iter().position(|(known, _)| known == field);
     let Some(index) = index else {
@@ -468,7 +485,12 @@ fn deletion_op(
     match &deletion.part {
         None => Ok(CellOp::Delete),
         Some(Access::Field(field)) => {
-            let (index, field) = field_of(column, field)?;
+            let (index, field) = field_of(column, field, |what| match what {
+                "frozen UDT" => {
+                    format!("Frozen UDT column {name} does not support field deletions")
+                }
+                what => format!("Invalid field deletion operation for {what} column {name}"),
+            })?;
             Ok(CellOp::SetField(index, Term::null(field.ty)))
         }
         Some(Access::Element(key)) => {

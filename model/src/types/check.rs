@@ -2,7 +2,7 @@
 //!
 //! The texts begin as those of Cassandra's serializers, since drivers' tests look for them.
 
-use super::{CqlType, vector, vint};
+use super::{CqlType, UserType, vector, vint};
 use crate::{Error, Result};
 
 /// Does what [`CqlType::validate`] promises.
@@ -51,13 +51,12 @@ pub(super) fn validate(ty: &CqlType, value: &[u8]) -> Result<()> {
         CqlType::Duration => validate_duration(value),
         CqlType::Empty if count > 0 => wrong("EmptyType only accept empty values"),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            collection_elements(value)?.try_for_each(|item| validate(element, item?))
+            let what = if let CqlType::List { .. } = ty { "list" } else { "set" };
+            elements_of(what, value)?.try_for_each(|item| validate(element, item?))
         }
         CqlType::Map { key, value: of, .. } => validate_map(key, of, value),
-        CqlType::Tuple(parts) => validate_fields(value, parts.iter()),
-        CqlType::Udt { definition, .. } => {
-            validate_fields(value, definition.fields.iter().map(|(_, field)| field))
-        }
+        CqlType::Tuple(parts) => validate_tuple(parts, value),
+        CqlType::Udt { definition, .. } => validate_user_type(definition, value),
         CqlType::Vector { element, dimensions } => vector::validate(element, *dimensions, value),
         CqlType::Custom(custom) => custom.validate(value),
         _ => Ok(()),
@@ -113,21 +112,16 @@ fn validate_map(key: &CqlType, of: &CqlType, value: &[u8]) -> Result<()> {
 
 /// The keys and values of a map, in turn.
 fn pairs(value: &[u8]) -> Result<Elements<'_>> {
-    let mut elements = collection_elements(value)?;
+    let mut elements = elements_of("map", value)?;
     elements.left = elements.left.checked_mul(2).ok_or(Error::Malformed("map"))?;
     Ok(elements)
 }
 
-fn validate_fields<'t>(value: &[u8], fields: impl Iterator<Item = &'t CqlType>) -> Result<()> {
+fn validate_tuple(parts: &[CqlType], value: &[u8]) -> Result<()> {
     let mut values = tuple_fields(value);
-    for field in fields {
-        match values.next() {
-            None => return Ok(()),
-            Some(item) => {
-                if let Some(item) = item? {
-                    validate(field, item)?;
-                }
-            }
+    for (part, item) in parts.iter().zip(&mut values) {
+        if let Some(item) = item? {
+            validate(part, item)?;
         }
     }
     match values.next() {
@@ -136,21 +130,45 @@ fn validate_fields<'t>(value: &[u8], fields: impl Iterator<Item = &'t CqlType>) 
     }
 }
 
+fn validate_user_type(definition: &UserType, value: &[u8]) -> Result<()> {
+    let mut values = fields(value);
+    for (index, ((name, ty), item)) in definition.fields.iter().zip(&mut values).enumerate() {
+        let item = item.map_err(|short| short.error(&format!("{index}th field {name}")))?;
+        let Some(item) = item else { continue };
+        validate(ty, item).map_err(|error| {
+            Error::Invalid(format!("Failure validating the {index}th field {name}; {error}"))
+        })?;
+    }
+    match values.next() {
+        None => Ok(()),
+        Some(_) => Err(Error::invalid("Invalid remaining data after end of UDT value")),
+    }
+}
+
 /// The elements of a serialised list or set; of a map, call [`Elements::doubled`].
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     rest: &'a [u8],
     left: u32,
+    /// The kind of collection, for errors.
+    what: &'static str,
 }
 
 /// The elements of a serialised list or set.
 pub fn collection_elements(value: &[u8]) -> Result<Elements<'_>> {
-    let Some((count, rest)) = value.split_first_chunk::<4>() else {
-        return Err(Error::invalid("Not enough bytes to read a collection"));
-    };
+    elements_of("collection", value)
+}
+
+fn elements_of<'a>(what: &'static str, value: &'a [u8]) -> Result<Elements<'a>> {
+    let Some((count, rest)) = value.split_first_chunk::<4>() else { return Err(too_short(what)) };
     let left = u32::try_from(i32::from_be_bytes(*count))
-        .map_err(|_| Error::invalid("Invalid negative size of a collection"))?;
-    Ok(Elements { rest, left })
+        .map_err(|_| Error::Invalid(format!("The data cannot be deserialized as a {what}")))?;
+    Ok(Elements { rest, left, what })
+}
+
+#[cold]
+fn too_short(what: &str) -> Error {
+    Error::Invalid(format!("Not enough bytes to read a {what}"))
 }
 
 impl Elements<'_> {
@@ -176,54 +194,69 @@ impl<'a> Iterator for Elements<'a> {
                 return None;
             }
             self.rest = &[];
-            return Some(Err(Error::invalid("Unexpected extraneous bytes after collection value")));
+            let text = format!("Unexpected extraneous bytes after {} value", self.what);
+            return Some(Err(Error::Invalid(text)));
         }
         self.left -= 1;
-        let item = (|| {
-            let (count, rest) = self.rest.split_first_chunk::<4>()?;
-            let count = usize::try_from(i32::from_be_bytes(*count)).ok()?;
-            rest.split_at_checked(count)
-        })();
-        match item {
-            Some((item, rest)) => {
-                self.rest = rest;
-                Some(Ok(item))
+        let item = sized(self.rest).and_then(|(item, rest)| {
+            self.rest = rest;
+            item.ok_or(Short::Null)
+        });
+        Some(item.map_err(|short| {
+            (self.left, self.rest) = (0, &[]);
+            match short {
+                Short::Null => Error::invalid("Null value read when not allowed"),
+                Short::Size | Short::Value => too_short(self.what),
             }
-            None => {
-                (self.left, self.rest) = (0, &[]);
-                Some(Err(Error::invalid("Not enough bytes to read an element of a collection")))
-            }
-        }
+        }))
     }
+}
+
+/// Why there is no value where one should be.
+#[derive(Clone, Copy)]
+enum Short {
+    /// Its length is cut off.
+    Size,
+    /// Its bytes are cut off.
+    Value,
+    /// It is null.
+    Null,
+}
+
+impl Short {
+    /// The error about a component or field that is called `what`.
+    #[cold]
+    fn error(self, what: &str) -> Error {
+        let of = if let Short::Size = self { "size of " } else { "" };
+        Error::Invalid(format!("Not enough bytes to read {of}{what}"))
+    }
+}
+
+/// The bytes behind their length, none if they are null; and what follows.
+fn sized(bytes: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Short> {
+    let (count, rest) = bytes.split_first_chunk::<4>().ok_or(Short::Size)?;
+    let Ok(count) = usize::try_from(i32::from_be_bytes(*count)) else { return Ok((None, rest)) };
+    let (item, rest) = rest.split_at_checked(count).ok_or(Short::Value)?;
+    Ok((Some(item), rest))
 }
 
 /// The fields of a serialised tuple or user type; `None` is a null field.
 pub fn tuple_fields(value: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>>> + Clone {
+    let error = |(index, field): (usize, Result<_, Short>)| {
+        field.map_err(|short| short.error(&format!("{index}th component")))
+    };
+    fields(value).enumerate().map(error)
+}
+
+fn fields(value: &[u8]) -> impl Iterator<Item = Result<Option<&[u8]>, Short>> + Clone {
     let mut rest = value;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let field = (|| {
-            let (count, after) = rest.split_first_chunk::<4>()?;
-            match i32::from_be_bytes(*count) {
-                count if count < 0 => Some((None, after)),
-                count => {
-                    let (item, after) = after.split_at_checked(count as usize)?;
-                    Some((Some(item), after))
-                }
-            }
-        })();
-        match field {
-            Some((item, after)) => {
-                rest = after;
-                Some(Ok(item))
-            }
-            None => {
-                rest = &[];
-                Some(Err(Error::invalid("Not enough bytes to read a field of a tuple")))
-            }
-        }
+        let field = sized(rest);
+        rest = field.as_ref().map_or(&[], |(_, after)| after);
+        Some(field.map(|(item, _)| item))
     })
 }
 
@@ -244,6 +277,38 @@ mod tests {
         assert_eq!(refused(CqlType::Decimal, &[0, 0, 0]), text);
         assert!(validate(&CqlType::Decimal, &[0, 0, 0, 0]).is_err());
         assert!(validate(&CqlType::Decimal, &[0, 0, 0, 0, 0]).is_ok());
+    }
+
+    /// Before: all were said to be of a collection or a tuple, and a null element to be cut off.
+    #[test]
+    fn refusals_of_what_is_made_of_parts_are_cassandras() {
+        let int = Arc::new(CqlType::Int);
+        let list = CqlType::List { element: int.clone(), frozen: true };
+        let map = CqlType::Map { key: int.clone(), value: int, frozen: true };
+        let fields = vec![("a".to_owned(), CqlType::Int)];
+        let definition = Arc::new(UserType::new("ks", "u", fields));
+        let udt = CqlType::Udt { definition, frozen: true };
+        let tuple = CqlType::Tuple([CqlType::Int].into());
+        for (ty, value, text) in [
+            (&list, &[0][..], "Not enough bytes to read a list"),
+            (&list, &[0, 0, 0, 1, 0], "Not enough bytes to read a list"),
+            (&list, &[0, 0, 0, 1, 255, 255, 255, 255], "Null value read when not allowed"),
+            (&list, &[255, 255, 255, 255], "The data cannot be deserialized as a list"),
+            (&list, &[0; 5], "Unexpected extraneous bytes after list value"),
+            (&map, &[0, 0, 0, 1, 0, 0, 0, 0], "Not enough bytes to read a map"),
+            (&tuple, &[0], "Not enough bytes to read size of 0th component"),
+            (&tuple, &[0, 0, 0, 4], "Not enough bytes to read 0th component"),
+            (&tuple, &[0; 8], "Invalid remaining data after end of tuple value"),
+            (&udt, &[0], "Not enough bytes to read size of 0th field a"),
+            (
+                &udt,
+                &[0, 0, 0, 1, 0],
+                "Failure validating the 0th field a; Expected 4 or 0 byte int (1)",
+            ),
+            (&udt, &[0; 8], "Invalid remaining data after end of UDT value"),
+        ] {
+            assert_eq!(validate(ty, value).unwrap_err().to_string(), text);
+        }
     }
 
     fn some_types() -> Vec<CqlType> {

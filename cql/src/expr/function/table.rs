@@ -164,9 +164,13 @@ static FUNCTIONS: &[Function] = &[
     aggregate(&["avg"], Takes::OneOf(NUMBER), Gives::First, Aggregate::Avg),
 ];
 
-/// `count(*)`, which is also `countRows()`.
-pub(in crate::expr) static COUNT_ROWS: Function =
-    aggregate(&["countrows"], Takes::OneOf(NONE), Gives::This(Bigint), Aggregate::CountRows);
+/// `count(*)`, which is also `count_rows()` and `"countRows"()`: of its old name only the letters count.
+pub(in crate::expr) static COUNT_ROWS: Function = aggregate(
+    &["count_rows", "countRows"],
+    Takes::OneOf(NONE),
+    Gives::This(Bigint),
+    Aggregate::CountRows,
+);
 
 /// The function behind the sign of the negative: `-a`.
 pub(in crate::expr) static NEGATION: Function =

@@ -30,7 +30,7 @@ impl Heading<'_, '_> {
             Expr::Column(name) => name.clone(),
             Expr::CountRows => "count".into(),
             Expr::Call(name, arguments) => match (&name.name[..], &arguments[..]) {
-                ("count", [Expr::Literal(_)]) | ("countrows", []) => "count".into(),
+                ("count", [Expr::Literal(_)]) | ("count_rows" | "countRows", []) => "count".into(),
                 ("writetime" | "maxwritetime" | "ttl", _) if name.keyspace.is_none() => {
                     format!("{}({})", name.name, all(arguments))
                 }
