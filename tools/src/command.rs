@@ -25,6 +25,7 @@ use crate::report::summary::summary;
 use crate::report::units::grouped;
 use crate::workload::Workload;
 
+mod customers;
 mod load;
 mod prove;
 mod scenario;

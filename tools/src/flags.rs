@@ -15,7 +15,7 @@ use cql::frame::{Consistency, Version};
 use crate::error::{Error, Result};
 use crate::limits::RECORDS_MAX;
 use crate::workload::scenario::ScenarioName;
-use crate::workload::{record, series};
+use crate::workload::{customers, record, series};
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -129,7 +129,7 @@ pub struct DataFlags {
     /// Fields of a record.
     #[arg(long, default_value_t = 10)]
     pub fields: usize,
-    /// Bytes of a field, of a point of a series, or of a row of a batch.
+    /// Bytes of a field, of a point of a series, of a row of a batch, or of a customer's note.
     #[arg(long, default_value_t = 100)]
     pub field_bytes: usize,
     /// Series (workload timeseries).
@@ -199,14 +199,15 @@ pub struct LoadFlags {
 /// Flags of `run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
-    /// YCSB's core workload a to f, time series, or data that obey a rule: bank, conditional,
+    /// YCSB's core workload a to f, time series, customers, or data that obey a rule: bank, conditional,
     /// counters, batches, indexed, views.
     #[arg(long, value_enum, default_value_t = WorkloadName::A)]
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
     /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt;
     /// of conditional rows: claim, change, contend, read; of counters: increment, read; of batches: batch, read;
-    /// of indexed rows: tag, find, read; of rows with a view: tag, update, remove, find.
+    /// of customers: insert, read, mail, city, amount, both; of indexed rows: tag, find, read; of rows with a view:
+    /// tag, update, remove, find.
     #[arg(long)]
     pub mix: Option<String>,
     /// An update, and the write of a modify, writes all fields of its record, not one (YCSB's writeallfields).
@@ -218,7 +219,7 @@ pub struct RunFlags {
     /// Hot share of the keys and of the operations, for hotspot.
     #[arg(long, default_value = "0.2,0.8", value_delimiter = ',')]
     pub hotspot: Vec<f64>,
-    /// The most rows of a scan, of a window, or of the latest points.
+    /// The most rows of a scan, of a window, of the latest points, or of customers that are found.
     #[arg(long, default_value_t = 100)]
     pub scan_rows: u32,
     /// How long to run, once warm.
@@ -310,6 +311,8 @@ pub enum WorkloadName {
     F,
     /// Points appended to series, read newest first and by stretches.
     Timeseries,
+    /// Customers, found by mail address, city and amount: exactly those that have it.
+    Customers,
     /// Transfers between accounts by conditional batches: the sum stays.
     Bank,
     /// Rows that are inserted if they are not there, and updated if a column has its value.
@@ -331,6 +334,8 @@ pub enum DataName {
     Ycsb,
     /// The table of series.
     Timeseries,
+    /// Customers, to be found by indexes.
+    Customers,
     /// Banks of 8 accounts.
     Bank,
     /// Rows for conditional writes.
@@ -351,6 +356,7 @@ impl DataName {
         match self {
             DataName::Ycsb => record::TABLE,
             DataName::Timeseries => series::TABLE,
+            DataName::Customers => customers::TABLE,
             DataName::Bank => ScenarioName::Bank.table(),
             DataName::Conditional => ScenarioName::Conditional.table(),
             DataName::Counters => ScenarioName::Counters.table(),
@@ -371,6 +377,7 @@ impl WorkloadName {
     pub fn data(self) -> DataName {
         match self {
             WorkloadName::Timeseries => DataName::Timeseries,
+            WorkloadName::Customers => DataName::Customers,
             WorkloadName::Bank => DataName::Bank,
             WorkloadName::Conditional => DataName::Conditional,
             WorkloadName::Counters => DataName::Counters,

@@ -59,12 +59,16 @@ pub const LATENCY_DIGITS: u8 = 3;
 pub const SCENARIO_KEYS_MAX: u64 = 10_000_000;
 /// Rows with an index or a view: each query is held against all of them.
 pub const INDEXED_ROWS_MAX: u64 = 100_000;
+/// Customers with what a query asks for, up to which they are counted out and the answer is known to the row.
+pub const CUSTOMERS_KNOWN_MAX: usize = 4096;
 /// Transfers of a bank that a client thread remembers to read them back.
 pub const RECEIPTS_KEPT: usize = 1024;
 
 /// Failures of one kind whose text is kept for the report; all are counted.
 pub const EXAMPLES_KEPT: usize = 5;
 
+const _: () =
+    assert!(SCAN_ROWS_MAX as usize <= CUSTOMERS_KNOWN_MAX, "an answer of more rows is full");
 const _: () = assert!(FIELDS_MAX <= u16::BITS as usize, "a field mask has 16 bits");
 const _: () = assert!(VALUE_BYTES_MIN.is_multiple_of(8), "a value's header is whole words");
 const _: () = assert!(SERIES_MAX * SERIES_POINTS_MAX <= KEYS_MAX, "a point's number is a key");

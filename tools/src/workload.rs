@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `record` is YCSB's table and its statements, `ring` the order of its keys, `ycsb` the mixes A to F over it and its load phase,
-//! `series` the time series, `check` the reading back of a journal or of a whole data set of these two.
+//! `series` the time series, `customers` rows that follow from their keys and are found by indexes, `check` the reading back of a journal or of a whole data set of these two.
 //! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`, `views`.
 //!
 //! What is not idempotent is told of each time it is sent: `begin`, and then either `written` or `settled`.
@@ -17,6 +17,7 @@ pub mod batches;
 pub mod check;
 pub mod conditional;
 pub mod counters;
+pub mod customers;
 pub mod indexed;
 pub mod mix;
 pub mod record;
@@ -86,6 +87,14 @@ pub enum Verb {
     Find,
     /// The same in a check: a scan follows.
     FindAll,
+    /// Finds the one row that has a text.
+    ByMail,
+    /// Finds the first rows with one of few texts, which `detail` names.
+    ByCity,
+    /// Finds the first rows with a number of a range, which `detail` names.
+    ByAmount,
+    /// Finds the first rows by two indexed columns.
+    ByBoth,
     /// Removes a row that a view shows.
     Remove,
     /// Reads what a view shows of one row, in whichever partition.
@@ -109,6 +118,8 @@ impl Verb {
             Verb::Increment => Kind::Increment,
             Verb::Batch => Kind::Batch,
             Verb::Find | Verb::FindAll => Kind::Find,
+            Verb::ByMail | Verb::ByCity | Verb::ByBoth => Kind::Find,
+            Verb::ByAmount => Kind::Scan,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Job, Server, scenario, share};
+use super::{Job, Server, customers, scenario, share};
 use crate::console::Goal;
 use crate::error::Result;
 use crate::flags::{DataFlags, DataName, LoadFlags};
@@ -73,6 +73,12 @@ fn plan(flags: &LoadFlags) -> Result<(Vec<String>, u64, String)> {
             let table = series_shape(data)?.create_table(&flags.table_options);
             (vec![table], data.series * u64::from(data.points), words)
         }
+        (DataName::Customers, _) => {
+            let shape = customers::shape(data, flags.journal.as_deref())?;
+            let words = format!("{} customers", grouped(data.records));
+            let table = shape.create_table(&flags.table_options);
+            (vec![table], data.records.saturating_sub(flags.from), words)
+        }
         _ => {
             let words = format!(
                 "{} records of {} × {} bytes",
@@ -118,6 +124,9 @@ pub(super) fn load(flags: &LoadFlags) -> Result<bool> {
     };
     if let Some(name) = flags.workload.scenario() {
         return scenario::fill(name, data, flags.from..data.records, job);
+    }
+    if flags.workload == DataName::Customers {
+        return customers::fill(data, flags.from..data.records, job);
     }
     let threads = usize::from(flags.client.threads);
     let before = |all: u64, thread: usize| (0..thread).map(|t| share(all, t, threads)).sum::<u64>();

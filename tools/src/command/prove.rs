@@ -13,6 +13,7 @@ use crate::limits::{FIELDS_MAX, UNDEAD_GRACE_S};
 use crate::proof::Floor;
 use crate::report::units::grouped;
 use crate::workload::check::{Check, Shape};
+use crate::workload::customers;
 use crate::workload::record::{self, RecordShape};
 use crate::workload::scenario::ScenarioName;
 use crate::workload::series::{SeriesShape, point_key};
@@ -29,6 +30,9 @@ pub(super) fn prove(flags: &VerifyFlags) -> Result<bool> {
     };
     if let Some(name) = ScenarioName::of_table(&table) {
         return scenario::prove(name, flags);
+    }
+    if table == customers::TABLE {
+        return super::customers::prove(flags);
     }
     let (shape, words, keys) = match &flags.journal {
         Some(path) => {

@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::load::{open_journal, record_shape, series_shape};
-use super::{Job, Server, scenario};
+use super::{Job, Server, customers, scenario};
 use crate::client::beside::Beside;
 use crate::console::{Goal, say};
 use crate::error::{Error, Result};
@@ -16,6 +16,7 @@ use crate::limits::SCAN_ROWS_MAX;
 use crate::popularity::Popularity;
 use crate::popularity::zipf::Zipf;
 use crate::report::units::grouped;
+use crate::workload::customers as by_index;
 use crate::workload::mix::Mix;
 use crate::workload::ring::Ring;
 use crate::workload::series::{self, Series, Setup};
@@ -71,6 +72,11 @@ pub(super) fn work(flags: &RunFlags) -> Result<bool> {
             scenario::work((scenario, &promises), flags, job, (mix, popularity), generators)
         }
         (DataName::Timeseries, _) => work_on_series(flags, job, &mix),
+        (DataName::Customers, _) => {
+            let popularity = popularity(flags, &mix)?;
+            let generators = |thread| generator(flags, thread);
+            customers::work(flags, job, (mix, popularity), generators)
+        }
         _ => work_on_records(flags, job, &mix),
     };
     if let Some(beside) = beside {
@@ -154,6 +160,7 @@ fn mix(flags: &RunFlags) -> Result<Mix> {
     let scenario = flags.workload.data().scenario();
     let usual = match scenario {
         Some(scenario) => scenario.usual_mix(),
+        None if flags.workload == WorkloadName::Customers => by_index::usual_mix(),
         None => ycsb::core_mix(letter).unwrap_or_else(series::usual_mix),
     };
     let Some(text) = &flags.mix else { return Ok(usual) };
@@ -163,6 +170,7 @@ fn mix(flags: &RunFlags) -> Result<Mix> {
         (None, WorkloadName::Timeseries) => {
             (&|verb| series::usual_mix().share(verb) > 0.0, "series")
         }
+        (None, WorkloadName::Customers) => (&by_index::knows, "customers"),
         (None, _) => (&ycsb::knows, "records"),
     };
     if let Some(verb) = mix.verbs().find(|verb| !suits(*verb)) {
@@ -178,6 +186,7 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
     let usual = match flags.workload {
         WorkloadName::D => PopularityName::Latest,
         // What is hot is mostly in doubt or refused, and proves little.
+        WorkloadName::Customers => PopularityName::Uniform,
         other if other.data().scenario().is_some() => PopularityName::Uniform,
         _ => PopularityName::Scrambled,
     };
@@ -212,6 +221,7 @@ fn popularity(flags: &RunFlags, mix: &Mix) -> Result<Popularity> {
 fn title(flags: &RunFlags) -> String {
     match flags.workload {
         WorkloadName::Timeseries => "Time series".to_owned(),
+        WorkloadName::Customers => "Customers".to_owned(),
         name if name.data().scenario().is_some() => format!("{name:?}"),
         letter => format!("YCSB {letter:?}"),
     }
@@ -223,6 +233,7 @@ fn words(flags: &RunFlags, mix: &Mix) -> String {
         return format!("{mix} on {}", scenario::words(scenario, data));
     }
     match flags.workload {
+        WorkloadName::Customers => format!("{mix} on {} customers", grouped(data.records)),
         WorkloadName::Timeseries => {
             format!("{mix} on {} series of {}-byte points", grouped(data.series), data.field_bytes)
         }
@@ -266,6 +277,7 @@ mod tests {
         expect("counters", "70 % increment, 30 % read");
         expect("indexed", "50 % tag, 40 % find, 10 % read");
         expect("batches", "60 % batch, 40 % read");
+        expect("customers", "25 % by mail, 25 % by city, 50 % by amount");
         expect("views", "30 % tag, 30 % update, 20 % remove, 20 % find");
         let d = flags(&["--workload", "d"]);
         let popular = popularity(&d, &mix(&d).unwrap()).unwrap();

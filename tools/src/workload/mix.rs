@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 18] = [
+const NAMES: [(&str, Verb); 22] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -33,6 +33,10 @@ const NAMES: [(&str, Verb); 18] = [
     ("tag", Verb::Tag),
     ("find", Verb::Find),
     ("remove", Verb::Remove),
+    ("mail", Verb::ByMail),
+    ("city", Verb::ByCity),
+    ("amount", Verb::ByAmount),
+    ("both", Verb::ByBoth),
 ];
 
 impl Mix {
@@ -102,6 +106,10 @@ impl fmt::Display for Mix {
                 Verb::Contend => "contend",
                 Verb::Tag => "tag",
                 Verb::Remove => "remove",
+                Verb::ByMail => "by mail",
+                Verb::ByCity => "by city",
+                Verb::ByAmount => "by amount",
+                Verb::ByBoth => "by city and amount",
                 other => other.kind().name(),
             };
             write!(f, "{comma}{:.0} % {name}", share * 100.0)?;
