@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::process::kill_tree;
 use crate::repository::Repository;
@@ -15,6 +16,7 @@ use crate::step::Log;
 
 /// Loading and proving take seconds.
 const TOOL_LIMIT: Duration = Duration::from_secs(5 * 60);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Longer than any check lets it run: the server is killed first.
 const WORK_DURATION: &str = "120s";
 /// The tool's exit status when the server is gone.
@@ -32,6 +34,53 @@ pub(crate) fn tool(
     command.args(arguments).arg("--quiet");
     command.args(["--host", &format!("{}:{}", address.host, address.port)]);
     log.output(&mut command, limit)
+}
+
+/// A tool that works beside the check until it is told to stop.
+pub(crate) struct Beside {
+    child: Child,
+}
+
+/// Starts the tool with these arguments, its output in the log.
+pub(crate) fn beside(
+    (repository, log): (&Repository, &Log),
+    address: &Address,
+    arguments: &[&str],
+) -> Result<Beside, String> {
+    let mut command = repository.command(repository.program("messina-load"));
+    command.args(arguments).arg("--quiet");
+    command.args(["--host", &format!("{}:{}", address.host, address.port)]);
+    command.stdout(log.open()?).stderr(log.open()?);
+    log.note(&format!("$ {command:?}"));
+    let child = command.spawn().map_err(|error| format!("messina-load: {error}"))?;
+    Ok(Beside { child })
+}
+
+impl Beside {
+    /// Tells it to end, and waits; an error if anything went wrong before or it does not end.
+    pub(crate) fn interrupt(mut self, limit: Duration) -> Result<(), String> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status();
+        sent.map_err(|error| error.to_string())?;
+        let begun = Instant::now();
+        while begun.elapsed() < limit {
+            match self.child.try_wait().map_err(|error| error.to_string())? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("messina-load beside the check: {status}")),
+                None => thread::sleep(POLL_INTERVAL),
+            }
+        }
+        Err(format!("messina-load is still there {} s after SIGINT", limit.as_secs()))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            kill_tree(self.child.id());
+            let _ = self.child.wait();
+        }
+    }
 }
 
 /// Runs `messina-admin` on the server of a data directory and returns what it printed; an error if it was refused.

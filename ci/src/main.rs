@@ -3,7 +3,7 @@
 //!   fast    < 2 minutes warm: format, clippy, tidy, layers, unit tests
 //!   full    fast + every test, crash simulation, kill -9, drivers, the documents' commands
 //!   night   full with thirty times the simulation, ten minutes of fuzzing for each target, every driver,
-//!           a full disk, what reads cost, large data in small memory
+//!           a full disk, what reads cost, large data in small memory, indexes of it
 //!   fix     the only one that edits: rustfmt and clippy's own suggestions
 //!
 //! Each step is one line with its time; a failed one shows its output and the command that
@@ -21,6 +21,7 @@ mod evidence;
 mod full_disk;
 mod fuzz;
 mod golden;
+mod indexed_data;
 mod kill9;
 mod kit;
 mod large_data;
@@ -94,6 +95,14 @@ enum Task {
         /// An empty folder on a file system of at most 4 GiB, which is filled; without it a small one is mounted.
         #[arg(long)]
         on: Option<PathBuf>,
+        #[command(flatten)]
+        tested: Tested,
+    },
+    /// Three indexes of a table in 1 GB: built while it is written, asked 1,000 times a second.
+    IndexedData {
+        /// How many rows.
+        #[arg(long, default_value_t = indexed_data::ROWS)]
+        rows: u64,
         #[command(flatten)]
         tested: Tested,
     },
@@ -279,6 +288,9 @@ fn run(task: Task, repository: &mut Repository, report: &mut Report) {
         Task::FullDisk { on, tested } => {
             tested.run(repository, report, |at, to| tier::full_disk(at, to, on.as_deref()));
         }
+        Task::IndexedData { rows, tested } => {
+            tested.run(repository, report, |at, to| tier::indexed_data(at, to, rows));
+        }
         Task::LargeData { rows, tested } => {
             tested.run(repository, report, |at, to| tier::large_data(at, to, rows));
         }
@@ -290,15 +302,7 @@ fn run(task: Task, repository: &mut Repository, report: &mut Report) {
         }
         Task::Golden { planted: true, .. } => tier::golden_planted(repository, report),
         Task::Golden { topics, record, programs, target, .. } => {
-            let address = target.address();
-            if address.is_none() && programs.is_none() {
-                tier::build_release(repository, report);
-            }
-            let programs = programs.unwrap_or_else(golden::release);
-            let choice = golden::Choice { topics, record, programs, ..Default::default() };
-            report.step("golden", "cargo ci golden", |log| {
-                golden::run(repository, &choice, address, log)
-            });
+            run_golden((repository, report), (topics, record), programs, target);
         }
         Task::Differential { planted, seed, operations, target } => {
             tier::build_release(repository, report);
@@ -327,4 +331,20 @@ fn run(task: Task, repository: &mut Repository, report: &mut Report) {
             drivers::run(repository, report, &choice, address);
         }
     }
+}
+
+/// Runs the statements of these topics.
+fn run_golden(
+    (repository, report): (&mut Repository, &mut Report),
+    (topics, record): (Vec<String>, bool),
+    programs: Option<PathBuf>,
+    target: Target,
+) {
+    let address = target.address();
+    if address.is_none() && programs.is_none() {
+        tier::build_release(repository, report);
+    }
+    let programs = programs.unwrap_or_else(golden::release);
+    let choice = golden::Choice { topics, record, programs, ..Default::default() };
+    report.step("golden", "cargo ci golden", |log| golden::run(repository, &choice, address, log));
 }

@@ -285,7 +285,7 @@ impl Rig<'_> {
 }
 
 /// Requests of the device that reads of clients have made since the server was started, of all its shards.
-fn device_reads(connection: &mut Connection) -> Result<u64, String> {
+pub(crate) fn device_reads(connection: &mut Connection) -> Result<u64, String> {
     let cells = connection.cells("SELECT class, requests FROM system_views.disk_requests")?;
     let (mut reads, mut classes) = (0, 0);
     for row in cells.chunks_exact(2) {

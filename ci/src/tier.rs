@@ -12,8 +12,8 @@ use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::{
-    differential, documents, drivers, evidence, full_disk, fuzz, golden as statements, kill9, kit,
-    large_data, layers, many_tables, read_costs, shards, tidy,
+    differential, documents, drivers, evidence, full_disk, fuzz, golden as statements,
+    indexed_data, kill9, kit, large_data, layers, many_tables, read_costs, shards, tidy,
 };
 
 /// Kills in `full`.
@@ -84,6 +84,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
     full_disk(repository, report, None);
     read_costs(repository, report, read_costs::ROWS);
     large_data(repository, report, large_data::ROWS);
+    indexed_data(repository, report, indexed_data::ROWS);
     many_tables(repository, report, many_tables::TABLES);
 }
 
@@ -349,6 +350,12 @@ pub(crate) fn full_disk(repository: &Repository, report: &mut Report, on: Option
 pub(crate) fn large_data(repository: &Repository, report: &mut Report, rows: u64) {
     let rerun = format!("cargo ci large-data --rows {rows}");
     report.step("large data", &rerun, |log| large_data::run(repository, rows, log));
+}
+
+/// Three indexes of so many rows.
+pub(crate) fn indexed_data(repository: &Repository, report: &mut Report, rows: u64) {
+    let rerun = format!("cargo ci indexed-data --rows {rows}");
+    report.step("indexed data", &rerun, |log| indexed_data::run(repository, rows, log));
 }
 
 /// So many tables in a small node.
