@@ -7,7 +7,7 @@
 //!         ├─ blocks      1/4              from 1/2    from 3/4   writes wait
 //!         ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and
 //!         │                      what directories take beyond it the blocks have less (`cache/blocks.rs`)
-//!         └─ the rest    1/8     log buffers, requests, writes that wait
+//!         └─ the rest    1/8     log buffers, requests, writes that wait, and windows of range reads: 1/16 of all
 //! ```
 //!
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to
@@ -19,8 +19,8 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE, SCHEMA_MEMORY_SHARE,
-    WRITE_DELAY_US_MAX,
+    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE, RANGE_READ_MEMORY_SHARE,
+    SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
 };
 use crate::table::Grown;
 
@@ -86,6 +86,11 @@ impl Budget {
     /// What writes may hold that wait for others of their partitions.
     pub(crate) fn queued_max(&self) -> usize {
         self.bytes / QUEUED_MEMORY_SHARE
+    }
+
+    /// What reads of ranges may hold that are under way.
+    pub(crate) fn range_reads_max(&self) -> usize {
+        self.bytes / RANGE_READ_MEMORY_SHARE
     }
 
     /// What memtables hold.

@@ -42,6 +42,7 @@ use crate::read::{LookupPolicy, Scratch, Searches};
 use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
+use crate::semaphore::Semaphore;
 use crate::space::SpaceLedger;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::{Table, View, file_bytes};
@@ -116,6 +117,8 @@ pub struct Engine {
     pub(crate) fragment_bytes_min: Cell<u64>,
     /// When reads use indexes.
     pub(crate) lookup_policy: Cell<LookupPolicy>,
+    /// The bytes of reads of ranges that are under way.
+    pub(crate) range_reads: Semaphore,
     /// Searches for the nearest rows that are under way.
     pub(crate) searches: Searches,
 }
@@ -151,6 +154,7 @@ impl Engine {
         let deferred = DeferredWrites::new(budget.deferred_max());
         let queues = PartitionQueues::new(budget.queued_max());
         let read_lists = HeldBytes::new(budget.queued_max());
+        let range_reads = Semaphore::new(budget.range_reads_max() as u64);
         let engine = Engine {
             disk,
             log,
@@ -184,6 +188,7 @@ impl Engine {
             sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
+            range_reads,
             searches: Searches::default(),
         };
         engine.count_schema();
@@ -211,6 +216,7 @@ impl Engine {
             queued_bytes: self.queues.bytes() as u64,
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
+            range_read_bytes: self.range_reads.held(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             ..self.counters.get()

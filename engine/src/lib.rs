@@ -45,6 +45,7 @@ pub mod reserve;
 mod reshard;
 mod row_limits;
 mod schema_memory;
+pub mod semaphore;
 pub mod snapshot;
 mod space;
 pub mod sstable;

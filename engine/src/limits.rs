@@ -111,6 +111,24 @@ pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
 /// One device read: what a compaction asks for from the start.
 pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
 
+/// Reads of ranges under way on a shard hold at most this part of its memory in windows and blocks: others wait in the
+/// order in which they came, as long as they have time. One whose table has more lanes than that goes on alone.
+pub const RANGE_READ_MEMORY_SHARE: usize = 16;
+/// What such a read is counted with beside its lanes, in bytes.
+pub const RANGE_READ_BYTES: usize = 16 << 10;
+
+/// What a read of a range is counted with, in bytes, that has so many lanes of files with such blocks: of each lane the
+/// largest window and a block.
+pub const fn range_read_bytes(lanes: usize, block_bytes: usize) -> usize {
+    RANGE_READ_BYTES + lanes * (READ_AHEAD_BYTES_MAX + block_bytes)
+}
+
+const _: () = assert!(
+    MEMORY_BYTES_MIN / RANGE_READ_MEMORY_SHARE
+        >= range_read_bytes(1, model::limits::CHUNK_BYTES_MAX / 4),
+    "the smallest shard reads a lane"
+);
+
 /// A row index is never so high: each level has at least twice the nodes of the one above.
 pub const INDEX_LEVELS_MAX: usize = 32;
 

@@ -9,7 +9,8 @@
 //!    waiting. Both give the same rows.
 //! 2. One row of one partition that only a memtable holds is given straight from it: nothing is copied or allocated.
 //! 3. A range of tokens opens the files of a run as it comes to them; a slice leaves out files by their clusterings.
-//! 4. A read sees every write that was answered before it began. What is written while it waits it may see or not,
+//! 4. Reads of ranges that wait for anything hold a part of the shard's memory together: others begin when these end.
+//! 5. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
 mod by_vectors;
@@ -45,9 +46,11 @@ use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice,
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
+use crate::limits::{RANGE_READ_BYTES, range_read_bytes};
 use crate::manifest::ViewBegin;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
+use crate::semaphore::Permit;
 use crate::sstable::Reading;
 use crate::table::{Layer, SharedMemtable, Table, View};
 
@@ -101,6 +104,7 @@ impl Engine {
         overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
+        let _place = self.place_of(command).await;
         let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause), overlays));
         // What is opened while it computes is opened for it: a core does one thing at a time.
         let (mut blocks, mut cached_blocks) = (0, 0);
@@ -113,6 +117,17 @@ impl Engine {
         });
         let end = end.await?;
         Ok(ReadEnd { blocks, cached_blocks, ..end })
+    }
+
+    /// The place of a read of a range among those that are under way, when it is its turn.
+    async fn place_of(&self, command: &ReadCommand) -> Option<Permit<'_>> {
+        let Partitions::Range(_) = command.partitions else { return None };
+        // One that is gone by now the read refuses.
+        let bytes = self.table(command.table).map_or(RANGE_READ_BYTES, |table| {
+            let block_bytes = table.definition().options.compression.chunk_bytes();
+            range_read_bytes(table.lanes().len(), block_bytes)
+        });
+        Some(self.range_reads.take(bytes as u64).await)
     }
 
     async fn read_with(

@@ -63,6 +63,8 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Memory of directories, wide tables and filters of open files now.
     pub index_bytes: u64,
+    /// Memory that reads of ranges under way are counted with now: their windows and blocks.
+    pub range_read_bytes: u64,
     /// Blocks found in the cache.
     pub cache_hits: u64,
     /// Blocks that had to be read.
