@@ -106,6 +106,8 @@ pub(crate) struct Executor {
     key: RefCell<Vec<u8>>,
     /// How many parts of aggregates other cores were asked for.
     parts_asked: Cell<u32>,
+    /// The number of the next SELECT that is forwarded.
+    selects_forwarded: Cell<u32>,
     /// Of the changes of the schema that clients of this core ask for.
     schema_turn: AsyncMutex,
     /// Held by each change of the schema from its request on, to count them.
@@ -152,7 +154,7 @@ impl Executor {
         let replies = Replies::new(shard.wake());
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
-        let (parts_asked, in_parts, deadlines, statements) = Default::default();
+        let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
         let (schema_turn, schema_changes_waiting) = Default::default();
         Rc::new(Executor {
             shard,
@@ -169,6 +171,7 @@ impl Executor {
             frames,
             key,
             parts_asked,
+            selects_forwarded,
             schema_turn,
             schema_changes_waiting,
             names: OnceCell::new(),

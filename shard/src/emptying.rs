@@ -99,7 +99,7 @@ impl<P: Protocol> Shard<P> {
         tables: &ViewTables,
     ) -> Result<Kept> {
         let mut built = tables.built_rows();
-        self.read(&tables.read_built(self.view_time()?.now_s), &mut built).await?;
+        self.read(&tables.read_built(self.view_time()?.now_s), &mut built, None).await?;
         let begun = Cell::new(false);
         let empty_views = async || {
             begun.set(true);
@@ -184,7 +184,7 @@ impl<P: Protocol> Shard<P> {
         }
         let mut begun = tables.progress_rows();
         let command = tables.read_progress(&view.keyspace, self.view_time()?.now_s);
-        self.read(&command, &mut begun).await?;
+        self.read(&command, &mut begun, None).await?;
         Ok(begun.to_empty.contains(&view.id))
     }
 

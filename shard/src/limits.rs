@@ -24,6 +24,11 @@ pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// materialized views, for which writes that hold the others wait.
 pub const VIEW_CREDITS_OF: usize = 4;
 
+/// The same for reads of ranges, each of which may take seconds: short requests have the others.
+pub const RANGE_CREDITS_OF: usize = 4;
+/// The same for what ends another request: that is answered at once, and waits behind no other.
+pub const END_CREDITS_OF: usize = 16;
+
 /// Mail taken in one pass, so that sockets are not forgotten over it.
 pub const MAIL_BUDGET: usize = 1024;
 
@@ -179,7 +184,15 @@ const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixt
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
-const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * VIEW_CREDITS_OF, "each line has credits");
+const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_OF, "each line has credits");
+const _: () = assert!(END_CREDITS_OF >= VIEW_CREDITS_OF && END_CREDITS_OF >= RANGE_CREDITS_OF);
+const _: () = assert!(
+    MAILBOX_SLOTS_MIN / VIEW_CREDITS_OF
+        + MAILBOX_SLOTS_MIN / RANGE_CREDITS_OF
+        + MAILBOX_SLOTS_MIN / END_CREDITS_OF
+        < MAILBOX_SLOTS_MIN * 3 / 4,
+    "the first line has a good part of the credits"
+);
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);
 const _: () = assert!(HOUSEKEEPING_INTERVAL.as_micros() * 4 <= TIMESTAMP_SLACK_US as u128 / 2);

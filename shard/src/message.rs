@@ -10,6 +10,7 @@
 //! of its own peers travels as its own two types, `A` and `R`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::{CheckedPart, Error};
 use model::{ReadCommand, Schema, SchemaChange, TableId};
@@ -51,8 +52,8 @@ pub enum Request<A> {
     Insist(Box<CheckedPart>, u64),
     /// The same of one that was refused again, for rows of views that it would have to write: without them.
     InsistAlone(Box<CheckedPart>),
-    /// Read what the receiver owns.
-    Read(Box<ReadCommand>),
+    /// Read what the receiver owns, until this moment at most.
+    Read(Box<ReadCommand>, Option<Instant>),
     /// No one waits any more for the `Read` that the asker named so.
     EndRead(u32),
     /// This is the schema now; it is durable.

@@ -10,6 +10,8 @@
 //! nothing is missed; the vectors come with the rows, and are measured here again. Each owner's answer is bounded as
 //! the whole is (`model::limits::NEAREST_ROWS_BYTES_MAX`).
 
+use std::time::Instant;
+
 use engine::{Error, Result};
 use model::read::{NearestRows, Partitions, ReadCommand, ReadEnd, RowSink};
 
@@ -26,11 +28,12 @@ impl<P: Protocol> Shard<P> {
         owners: Owners,
         command: &ReadCommand,
         sink: &mut impl RowSink,
+        deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         let nearest = command.nearest.as_ref().expect("the nearest rows are wanted");
         let parts = parts(owners, &command.partitions, self.sharder()).into_iter();
         let part = |(owner, partitions)| {
-            self.page_of(owner, ReadCommand { partitions, ..command.clone() })
+            self.page_of(owner, ReadCommand { partitions, ..command.clone() }, deadline)
         };
         let pages = join(parts.map(part)).await;
         let schema = self.schema();

@@ -10,13 +10,16 @@
 //! Invariants
 //! 1. At most `credit` requests to a peer are with it unanswered, half of the slots of the ring back, so a reply never
 //!    finds the mailbox full.
-//! 2. There are two lines to a peer, each with credits of its own. Requests of one line reach the peer in the order in
-//!    which they were sent: none passes those that wait for a credit.
+//! 2. There are four lines to a peer, each with credits of its own. Requests of one line reach the peer in the order in
+//!    which they were sent: none passes those that wait for a credit. So reads of ranges, which take long, take no
+//!    credit of what is short, and what ends a read waits for none of those.
 //! 3. An answer to a request of the second line waits for no other request to a core. An answer to one of the first may
 //!    wait for requests of the second (a write of a base, for the rows of its views), and not for those of the first.
 //!    (Changes of the schema and what operators ask wait for others of the first: they are few, and these wait for
 //!    none.) So cores that have given all their credits to each other get answers all the same.
-//! 4. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
+//! 4. A read that its task has left is ended where it is: one that waits for a credit is never sent, of one that was
+//!    sent the peer is told.
+//! 5. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
 //!    (each has one before it), nor is what a task asks: a task waits for each of its few answers.
 
 use std::cell::{Cell, RefCell};
@@ -26,7 +29,9 @@ use std::rc::Rc;
 use engine::{Error, Result};
 use slab::Slab;
 
-use crate::limits::{MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, VIEW_CREDITS_OF};
+use crate::limits::{
+    END_CREDITS_OF, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, RANGE_CREDITS_OF, VIEW_CREDITS_OF,
+};
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
 use crate::notify::Notify;
@@ -79,6 +84,11 @@ pub(crate) enum Waiting<R> {
     /// A task that does what a write of a base has noted, for whose end a peer may wait: its requests are of the second
     /// line.
     NotedTask(Rc<Slot<R>>),
+    /// A task that reads a range: its requests are of the third line.
+    RangeTask(Rc<Slot<R>>),
+    /// No one: the request, of the fourth line, ends the read for which a task has waited in this slot, or something of
+    /// the layer above.
+    End(Option<Rc<Slot<R>>>),
 }
 
 impl<R> Waiting<R> {
@@ -86,18 +96,37 @@ impl<R> Waiting<R> {
     fn line(&self) -> LineTo {
         match self {
             Waiting::NotedTask(_) => LineTo::Noted,
+            Waiting::RangeTask(_) => LineTo::Ranges,
+            Waiting::End(_) => LineTo::Ends,
             _ => LineTo::Any,
+        }
+    }
+
+    /// Where a task of this core waits for the reply.
+    fn slot(&self) -> Option<&Rc<Slot<R>>> {
+        match self {
+            Waiting::Task(slot) | Waiting::NotedTask(slot) | Waiting::RangeTask(slot) => Some(slot),
+            _ => None,
         }
     }
 }
 
-/// One of the two lines to a peer.
+/// One of the lines to a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineTo {
-    /// The first: of all requests but those of the second.
+    /// The first: of all requests but those of the others.
     Any,
     /// The second: of what writes of bases have noted.
     Noted,
+    /// The third: of reads of ranges.
+    Ranges,
+    /// The fourth: of what ends another request, which is answered at once.
+    Ends,
+}
+
+impl LineTo {
+    /// How many there are.
+    const COUNT: usize = 4;
 }
 
 /// What the layer above has received.
@@ -109,21 +138,26 @@ pub enum Incoming<P: Protocol> {
 }
 
 /// The place where a task finds its reply.
-#[derive(Default)]
 pub(crate) struct Slot<R> {
     reply: Cell<Option<Reply<R>>>,
     ready: Notify,
+    /// The request waits for a credit.
+    is_queued: Cell<bool>,
+    /// The task is gone.
+    is_left: Cell<bool>,
+    is_answered: Cell<bool>,
 }
 
 impl<R> Slot<R> {
     pub(crate) fn new() -> Rc<Slot<R>> {
-        Rc::new(Slot { reply: Cell::new(None), ready: Notify::new() })
+        let (reply, is_queued, is_left, is_answered) = Default::default();
+        Rc::new(Slot { reply, ready: Notify::new(), is_queued, is_left, is_answered })
     }
 
     /// Gives the reply to the task that waits.
     pub(crate) fn put(&self, reply: Reply<R>) {
-        let before = self.reply.replace(Some(reply));
-        assert!(before.is_none(), "a task gets one reply");
+        assert!(!self.is_answered.replace(true), "a task gets one reply");
+        self.reply.set(Some(reply));
         self.ready.notify();
     }
 
@@ -139,8 +173,8 @@ pub(crate) struct Peers<P: Protocol> {
     me: ShardId,
     inbox: RefCell<Inbox<Mail<P>>>,
     outbox: RefCell<Outbox<Mail<P>>>,
-    /// The two lines to each peer: what may still be sent, and what waits until more may.
-    to: RefCell<Vec<[Line<P::Ask>; 2]>>,
+    /// The lines to each peer: what may still be sent, and what waits until more may.
+    to: RefCell<Vec<[Line<P::Ask>; LineTo::COUNT]>>,
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
     /// Reads whose tasks are gone, and of which the peer does not know it yet.
     unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
@@ -171,13 +205,15 @@ impl<P: Protocol> Peers<P> {
     pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
-        let of_noted = (credits / VIEW_CREDITS_OF).max(1);
+        let [noted, ranges, ends] =
+            [VIEW_CREDITS_OF, RANGE_CREDITS_OF, END_CREDITS_OF].map(|part| (credits / part).max(1));
+        let any = credits - noted - ranges - ends;
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
             outbox: RefCell::new(outbox),
             to: RefCell::new(
-                (0..shards).map(|_| [Line::new(credits - of_noted), Line::new(of_noted)]).collect(),
+                (0..shards).map(|_| [any, noted, ranges, ends].map(Line::new)).collect(),
             ),
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
@@ -234,18 +270,29 @@ impl<P: Protocol> Peers<P> {
         waiting: Waiting<P::Answer>,
         request: Request<P::Ask>,
     ) -> u32 {
-        let line = waiting.line() as usize;
-        let id = self.remember(waiting);
         let mut lines = self.to.borrow_mut();
-        let line = &mut lines[to.index()][line];
+        let line = &mut lines[to.index()][waiting.line() as usize];
         match line.credits.checked_sub(1) {
             Some(left) => {
                 line.credits = left;
+                let id = self.remember(waiting);
                 self.put(to, id, request);
+                id
             }
-            None => line.queue.push_back((id, request)),
+            None => {
+                if let Some(slot) = waiting.slot() {
+                    slot.is_queued.set(true);
+                }
+                let id = self.remember(waiting);
+                line.queue.push_back((id, request));
+                id
+            }
         }
-        id
+    }
+
+    /// Whether requests of the first line wait for credits of this peer.
+    pub(crate) fn has_queue(&self, peer: ShardId) -> bool {
+        !self.to.borrow()[peer.index()][LineTo::Any as usize].queue.is_empty()
     }
 
     /// Puts a request whose credit is spent into the ring.
@@ -258,17 +305,31 @@ impl<P: Protocol> Peers<P> {
     fn answered(&self, peer: ShardId, line: LineTo) {
         let mut lines = self.to.borrow_mut();
         let line = &mut lines[peer.index()][line as usize];
-        match line.queue.pop_front() {
-            Some((id, request)) => self.put(peer, id, request),
-            None => {
-                line.credits += 1;
-                assert!(line.credits <= line.credits_max, "a credit comes back once");
+        while let Some((id, request)) = line.queue.pop_front() {
+            if self.is_wanted(id) {
+                return self.put(peer, id, request);
             }
+            self.forget(id);
         }
+        line.credits += 1;
+        assert!(line.credits <= line.credits_max, "a credit comes back once");
+    }
+
+    /// Whether somebody waits for a request that has waited for a credit and is sent now.
+    fn is_wanted(&self, id: u32) -> bool {
+        let waiting = &self.waiting.borrow()[id as usize];
+        if let Waiting::End(Some(read)) = waiting {
+            // By now its number may be another read's.
+            return !read.is_answered.get();
+        }
+        let Some(slot) = waiting.slot() else { return true };
+        slot.is_queued.set(false);
+        !slot.is_left.get()
     }
 
     /// The task that waited in `slot` for a read at `to` is gone: the peer is told with what is published next.
     pub(crate) fn no_longer_wanted(&self, to: ShardId, id: u32, slot: Rc<Slot<P::Answer>>) {
+        slot.is_left.set(true);
         self.unwanted.borrow_mut().push((to, id, slot));
     }
 
@@ -277,10 +338,13 @@ impl<P: Protocol> Peers<P> {
         let unwanted = self.unwanted.take();
         for (to, id, slot) in unwanted {
             // An entry that was answered meanwhile may have its next tenant.
-            let waits = matches!(self.waiting.borrow().get(id as usize),
-                Some(Waiting::Task(other)) if Rc::ptr_eq(other, &slot));
-            if waits {
-                self.send(to, Waiting::Task(Slot::new()), Request::EndRead(id));
+            let waiting = self.waiting.borrow();
+            let waits = waiting.get(id as usize).and_then(Waiting::slot);
+            let waits = waits.is_some_and(|other| Rc::ptr_eq(other, &slot));
+            drop(waiting);
+            // One that waits for a credit is not sent.
+            if waits && !slot.is_queued.get() {
+                self.send(to, Waiting::End(Some(slot)), Request::EndRead(id));
             }
         }
     }
@@ -324,76 +388,4 @@ impl<P: Protocol> Peers<P> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mailbox::mesh;
-
-    struct Numbers;
-
-    impl Protocol for Numbers {
-        type Ask = u32;
-        type Answer = u32;
-    }
-
-    /// Two cores, of which each may have two requests with the other, and one of the second line.
-    fn pair() -> [Peers<Numbers>; 2] {
-        let ports = mesh(2).expect("descriptors for two bells");
-        let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 6)).collect();
-        peers.try_into().ok().expect("there are two")
-    }
-
-    fn ask(peers: &Peers<Numbers>, number: u32) {
-        peers.send(ShardId::new(1), Waiting::Caller(number), Request::Service(number));
-    }
-
-    /// Takes what has come: the questions, answered with their numbers, and the answers.
-    fn pass(peers: &Peers<Numbers>) -> Vec<u32> {
-        let mut came = Vec::new();
-        let mut askers = Vec::new();
-        peers.receive(|received| match received {
-            Received::Question(asker, Request::Service(number)) => askers.push((asker, number)),
-            Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
-                assert_eq!(number, answer, "the answer to this question");
-                came.push(number);
-            }
-            _ => panic!("only the layer above asks"),
-        });
-        for (asker, number) in askers {
-            peers.reply(asker, Reply::Service(number));
-            came.push(number);
-        }
-        peers.publish();
-        came
-    }
-
-    /// Before: with more requests than slots the rest were refused, however soon there would have been space.
-    #[test]
-    fn requests_beyond_the_slots_wait_and_keep_their_order() {
-        let [here, there] = pair();
-        (0..7).for_each(|number| ask(&here, number));
-        here.publish();
-        let mut rounds = Vec::new();
-        for _ in 0..4 {
-            rounds.push(pass(&there));
-            assert_eq!(Some(&pass(&here)), rounds.last(), "all that was asked is answered");
-        }
-        assert_eq!(rounds, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6]]);
-        assert_eq!(here.to.borrow()[1][0].credits, 2, "all credits are back");
-    }
-
-    #[test]
-    fn no_more_requests_wait_for_a_peer_than_the_limit() {
-        let [here, there] = pair();
-        for number in 0..PEER_QUEUE_REQUESTS_MAX as u32 + 2 {
-            assert_eq!(here.check_place(ShardId::new(1)), Ok(()));
-            ask(&here, number);
-        }
-        let full = Error::Overloaded("requests to another core");
-        assert_eq!(here.check_place(ShardId::new(1)), Err(full));
-        ask(&here, 0);
-        here.publish();
-        pass(&there);
-        pass(&here);
-        assert_eq!(here.check_place(ShardId::new(1)), Ok(()), "two were answered");
-    }
-}
+mod tests;

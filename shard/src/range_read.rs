@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use engine::{Error, Result};
 use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
@@ -34,6 +35,7 @@ impl<P: Protocol> Shard<P> {
         &self,
         command: &ReadCommand,
         sink: &mut impl RowSink,
+        deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         let Partitions::Range(range) = command.partitions else {
             unreachable!("a range crosses a border");
@@ -44,7 +46,7 @@ impl<P: Protocol> Shard<P> {
             true => RANGE_PATIENCE,
             false => RANGE_PATIENCE_FILTERED,
         };
-        let ask = |owner, piece| self.page_of(owner, piece);
+        let ask = |owner, piece| self.page_of(owner, piece, deadline);
         walk_range(walk, ask, self.runtime().sleep(patience)).await
     }
 }

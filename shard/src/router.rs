@@ -11,7 +11,9 @@
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
 //! the writer is told that it failed. Of a logged batch all is written or nothing (`batches.rs`).
 
+use std::future::pending;
 use std::rc::Rc;
+use std::time::Instant;
 
 use engine::{Error, Result};
 use model::bytes::Cursor;
@@ -96,7 +98,7 @@ impl<P: Protocol> Shard<P> {
         self.call_by(LineTo::Any, to, request).await
     }
 
-    /// The same by one of the two lines.
+    /// The same by one of the lines.
     pub(crate) async fn call_by(
         &self,
         line: LineTo,
@@ -113,6 +115,8 @@ impl<P: Protocol> Shard<P> {
         let waiting = match line {
             LineTo::Any => Waiting::Task(slot.clone()),
             LineTo::Noted => Waiting::NotedTask(slot.clone()),
+            LineTo::Ranges => Waiting::RangeTask(slot.clone()),
+            LineTo::Ends => unreachable!("no task waits for the end of another request"),
         };
         let id = self.peers.send(to, waiting, request);
         // The pass publishes; it may be asleep.
@@ -131,41 +135,66 @@ impl<P: Protocol> Shard<P> {
 
     /// Reads from the shards that have it: rows in token order for a range, in the order of the keys for
     /// keys, up to the command's limits as if one shard had everything.
-    pub async fn read(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+    ///
+    /// Owners end their parts at `deadline`, if there is one; the caller ends the rest by dropping it.
+    pub async fn read(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        deadline: Option<Instant>,
+    ) -> Result<ReadEnd> {
         match owners(command, self.sharder) {
             Owners::One(owner) if owner == self.me() => {
                 let _waits = self.reading();
                 let pauses = ReadPauses::new(self.runtime(), group_of(command));
                 self.engine.read(command, sink, || pauses.turn()).await
             }
-            owners if command.nearest.is_some() => self.read_nearest(owners, command, sink).await,
+            owners if command.nearest.is_some() => {
+                self.read_nearest(owners, command, sink, deadline).await
+            }
             Owners::One(_) | Owners::Keys => match command.partitions {
-                Partitions::Keys(_) => self.read_keys(command, sink).await,
-                Partitions::Range(_) => self.read_range(command, sink).await,
+                Partitions::Keys(_) => self.read_keys(command, sink, deadline).await,
+                Partitions::Range(_) => self.read_range(command, sink, deadline).await,
             },
-            Owners::Range => self.read_range(command, sink).await,
+            Owners::Range => self.read_range(command, sink, deadline).await,
         }
     }
 
     /// One piece of a read, from the shard that owns it. If this is dropped, the owner ends the read.
-    pub(crate) async fn page_of(&self, owner: ShardId, command: ReadCommand) -> Result<Page> {
+    pub(crate) async fn page_of(
+        &self,
+        owner: ShardId,
+        command: ReadCommand,
+        deadline: Option<Instant>,
+    ) -> Result<Page> {
         if owner == self.me() {
             return self.read_here(&command).await;
         }
-        let waiter = self.send_call(LineTo::Any, owner, Request::Read(Box::new(command)));
+        let line = match command.partitions {
+            Partitions::Keys(_) => LineTo::Any,
+            Partitions::Range(_) => LineTo::Ranges,
+        };
+        let waiter = self.send_call(line, owner, Request::Read(Box::new(command), deadline));
         match (PeerRead { shard: self, waiter, is_answered: false }).reply().await {
             Reply::Page(result) => result.map(|page| *page).map_err(|error| *error),
+            // Its time is over, and so is that of who waits here, who ends this.
+            Reply::Done(_) => pending().await,
             _ => unreachable!("a read is answered with a page"),
         }
     }
 
     /// Reads keys of several owners, in pieces: all whose last piece is used up are asked at once for the next.
-    async fn read_keys(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+    async fn read_keys(
+        &self,
+        command: &ReadCommand,
+        sink: &mut impl RowSink,
+        deadline: Option<Instant>,
+    ) -> Result<ReadEnd> {
         let mut walk = KeysWalk::new(command.clone(), self.sharder, sink);
         loop {
             let pieces = walk.pieces().into_iter();
-            let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece))).await;
-            let pages: Result<Vec<Page>> = pages.into_iter().collect();
+            let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece, deadline)));
+            let pages: Result<Vec<Page>> = pages.await.into_iter().collect();
             if let Some(end) = walk.take(pages?) {
                 return Ok(end);
             }
@@ -183,13 +212,18 @@ impl<P: Protocol> Shard<P> {
     #[inline]
     pub fn ask_later(&self, peer: ShardId, ask: P::Ask, number: u32) -> Result<()> {
         self.peers.check_place(peer)?;
-        self.tell_later(peer, ask, number);
+        self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
         Ok(())
     }
 
-    /// The same for what ends a question that was asked before: it is always sent, and after that question.
-    pub fn tell_later(&self, peer: ShardId, ask: P::Ask, number: u32) {
-        self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
+    /// Tells the layer above on another core what ends a question that was asked before: at once, however much waits
+    /// for that core, and again behind that question if it may be among what waits. The answers are dropped.
+    pub fn tell_end(&self, peer: ShardId, end: impl Fn() -> P::Ask) {
+        let end = |waiting| self.peers.send(peer, waiting, Request::Service(end()));
+        end(Waiting::End(None));
+        if self.peers.has_queue(peer) {
+            end(Waiting::Task(Slot::new()));
+        }
     }
 
     /// Asks the layer above on one other core, and waits for the answer.

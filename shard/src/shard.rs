@@ -20,6 +20,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::async_mutex::AsyncMutex;
 use engine::{Engine, Error, Result};
@@ -233,7 +234,7 @@ impl<P: Protocol> Shard<P> {
                     Reply::Done(shard.insist_alone_durably(&part).await.map_err(Box::new))
                 })
             }
-            Request::Read(command) => self.serve_read(asker, *command),
+            Request::Read(command, deadline) => self.serve_read(asker, *command, deadline),
             Request::EndRead(id) => {
                 if let Some(term) = self.peer_reads.borrow().get(&(asker.from, id)) {
                     term.end();
@@ -277,7 +278,7 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
-    fn serve_read(self: &Rc<Self>, asker: Asker, command: ReadCommand) {
+    fn serve_read(self: &Rc<Self>, asker: Asker, command: ReadCommand, deadline: Option<Instant>) {
         let mut page = Page::new();
         match self.engine.read_cached(&command, &mut page) {
             Err(Error::WouldBlock) => {}
@@ -286,7 +287,7 @@ impl<P: Protocol> Shard<P> {
                 return self.peers.reply(asker, Reply::Page(page));
             }
         }
-        let (group, term) = (group_of(&command), Term::until(None));
+        let (group, term) = (group_of(&command), Term::until(deadline));
         let name = (asker.from, asker.id);
         self.peer_reads.borrow_mut().insert(name, term.clone());
         self.reply_later(group, asker, async move |shard| {
@@ -294,7 +295,7 @@ impl<P: Protocol> Shard<P> {
             shard.peer_reads.borrow_mut().remove(&name);
             match read {
                 Ok(page) => Reply::Page(page.map(Box::new).map_err(Box::new)),
-                // Its asker is gone.
+                // Its asker is gone, or has no time left.
                 Err(_) => Reply::Done(Ok(())),
             }
         });
@@ -355,7 +356,10 @@ impl<P: Protocol> Shard<P> {
                 }
             }
             Waiting::Peer(asker) => self.peers.reply(asker, reply),
-            Waiting::Task(slot) | Waiting::NotedTask(slot) => slot.put(reply),
+            Waiting::Task(slot) | Waiting::NotedTask(slot) | Waiting::RangeTask(slot) => {
+                slot.put(reply);
+            }
+            Waiting::End(_) => {}
             Waiting::Caller(_) => unreachable!("the layer above is answered by the layer above"),
             Waiting::Batch { .. } => unreachable!("a batch is answered by its parts"),
         }

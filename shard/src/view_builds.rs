@@ -58,7 +58,7 @@ impl<P: Protocol> Shard<P> {
         let schema = self.schema();
         let Some(tables) = ViewTables::of(&schema) else { return Ok(()) };
         let mut built = tables.built_rows();
-        self.read(&tables.read_built(self.view_time()?.now_s), &mut built).await?;
+        self.read(&tables.read_built(self.view_time()?.now_s), &mut built, None).await?;
         for (keyspace, name, id) in &built.rows {
             let is_there = schema.table(keyspace, name).is_some_and(|view| Some(view.id) == *id);
             if !is_there {
@@ -123,7 +123,7 @@ impl<P: Protocol> Shard<P> {
         let range = self.sharder.range_of(self.me());
         let mut begun = tables.progress_rows();
         let command = tables.read_progress(&view.keyspace, self.view_time()?.now_s);
-        self.read(&command, &mut begun).await?;
+        self.read(&command, &mut begun, None).await?;
         let mine = begun.rows.iter().find(|(of, tokens, _)| (*of, *tokens) == (id, range));
         let mut progress = mine.map(|(_, _, progress)| *progress);
         let first =

@@ -58,7 +58,7 @@ impl Client {
 
     async fn keys_of(&self, command: &ReadCommand) -> Vec<Vec<u8>> {
         let mut sink = Keys::default();
-        self.shard.read(command, &mut sink).await.unwrap();
+        self.shard.read(command, &mut sink, None).await.unwrap();
         sink.0
     }
 }
@@ -234,7 +234,7 @@ fn one_core_reaches_all_data() {
         let mut scan = command(Partitions::Range(TokenRange::ALL), 7);
         let mut got = Keys::default();
         loop {
-            let end = client.shard.read(&scan, &mut got).await.unwrap();
+            let end = client.shard.read(&scan, &mut got, None).await.unwrap();
             let Some(more) = end.more else { break };
             assert_eq!(end.rows, 7);
             scan.resume = Some(more);

@@ -35,10 +35,9 @@ use crate::statements::Answered;
 pub(super) struct Forwarded {
     call: Call,
     owner: ShardId,
+    /// The number by which the owner knows it, which no later request has.
+    number: u32,
 }
-
-/// The number of questions whose answers no one waits for.
-pub(super) const NOBODY: u32 = u32::MAX;
 
 impl Executor {
     /// Hands a request over to the core that owns what it reads. The call comes back if that core
@@ -53,11 +52,13 @@ impl Executor {
         };
         let mut forwarded = self.forwarded.borrow_mut();
         let entry = forwarded.vacant_entry();
-        let number = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
+        let number = self.selects_forwarded.get();
+        self.selects_forwarded.set((number + 1) % (1 << 31));
+        let place = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
         let select = Ask::Select { frame, keyspace, result_id, number };
-        match self.shard.ask_later(owner, select, number) {
+        match self.shard.ask_later(owner, select, place) {
             Ok(()) => {
-                entry.insert(Forwarded { call, owner });
+                entry.insert(Forwarded { call, owner, number });
                 Ok(())
             }
             Err(_) => Err(call),
@@ -66,11 +67,8 @@ impl Executor {
 
     /// Takes the answer to a forwarded request.
     #[inline]
-    pub(super) fn take_answer(&self, number: u32, answer: Answer) {
-        if number == NOBODY {
-            return;
-        }
-        let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(number as usize);
+    pub(super) fn take_answer(&self, place: u32, answer: Answer) {
+        let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(place as usize);
         let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
         let answered = Answered::of(&frame);
         self.reply(call.session.id, frame);
@@ -79,12 +77,11 @@ impl Executor {
 
     /// Tells the owners of what a client reads that it is gone.
     pub(super) fn end_forwarded(&self, session: ConnectionId) {
-        for (number, Forwarded { call, owner }) in self.forwarded.borrow().iter() {
+        for (_, Forwarded { call, owner, number }) in self.forwarded.borrow().iter() {
             if call.session.id == session {
                 // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
                 self.shard.wake().notify();
-                let number = u32::try_from(number).expect("the requests of a shard are bounded");
-                self.shard.tell_later(*owner, Ask::EndSelect { number }, NOBODY);
+                self.shard.tell_end(*owner, || Ask::EndSelect { number: *number });
             }
         }
     }

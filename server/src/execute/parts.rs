@@ -33,7 +33,7 @@ use shard::stalls::Work;
 use shard::{Asker, Group, ShardId, Term, join};
 
 use super::call::Call;
-use super::forward::{NOBODY, put_frame};
+use super::forward::put_frame;
 use super::peers::{Answer, Ask};
 use super::read::{Given, LongSelect, Pending, SelectRun};
 use super::terms::Registered;
@@ -228,7 +228,7 @@ impl Executor {
     fn number_of_part(&self) -> u32 {
         let number = self.parts_asked.get();
         self.parts_asked.set((number + 1) % (1 << 31));
-        NOBODY - 1 - number
+        u32::MAX - number
     }
 
     /// Makes a part from the rows of this core.
@@ -305,8 +305,8 @@ impl Executor {
         let bound = self.bind_read(&SelectRun { run, plan, bindings: &bindings })?;
         let bound = bound_of_part(bound, ask.tokens, ask.groups_max);
         let level = parameters.consistency;
-        let select =
-            LongSelect { statement: &statement, plan, bindings: &bindings, bound: &bound, level };
+        let (statement, bindings, bound, deadline) = (&statement, &bindings, &bound, ask.deadline);
+        let select = LongSelect { statement, plan, bindings, bound, level, deadline };
         let made = term.run(self.part_here(select, ask.open.clone())).await;
         made.unwrap_or(Err(ExecuteError::ReadTimedOut(level)))
     }
@@ -335,7 +335,7 @@ impl Drop for Asked<'_> {
         if !self.is_answered {
             let Asked { executor, owner, number, .. } = *self;
             executor.shard.wake().notify();
-            executor.shard.tell_later(owner, Ask::EndSelect { number }, NOBODY);
+            executor.shard.tell_end(owner, || Ask::EndSelect { number });
         }
     }
 }

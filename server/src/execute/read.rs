@@ -83,6 +83,8 @@ pub(super) struct LongSelect<'r> {
     pub(super) bound: &'r BoundRead,
     /// The level that the client asked for.
     pub(super) level: Consistency,
+    /// When it must have ended.
+    pub(super) deadline: Instant,
 }
 
 /// A read that could not end inside the pass.
@@ -420,7 +422,7 @@ impl Executor {
         pending: Pending,
         (out, lease): (&mut Vec<u8>, &mut Lease),
     ) -> Result<(), ExecuteError> {
-        let Pending { statement, parameters, bound, target, in_parts, .. } = pending;
+        let Pending { statement, parameters, bound, target, in_parts, deadline } = pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
             self.trace_read(trace, plan, &bound).await;
@@ -437,6 +439,7 @@ impl Executor {
             bindings: &bindings,
             bound: &bound,
             level: parameters.level,
+            deadline,
         };
         let given = match &in_parts {
             Some(in_parts) => self.select_in_parts(select, in_parts, &mut encoder, lease).await?,
@@ -490,7 +493,7 @@ impl Executor {
         encoder: &mut ResultEncoder<'_>,
         lease: &mut Lease,
     ) -> Result<Given, ExecuteError> {
-        let LongSelect { plan, bound, level, .. } = select;
+        let LongSelect { plan, bound, level, deadline, .. } = select;
         let mut given = Given::default();
         let Some(command) = &bound.command else { return Ok(given) };
         let mut command = command.clone();
@@ -505,7 +508,7 @@ impl Executor {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
             let read = match &computed {
                 Some(record) => read_record(&plan.table, record, &command, &mut sink),
-                None => self.shard.read(&command, &mut sink).await,
+                None => self.shard.read(&command, &mut sink, Some(deadline)).await,
             };
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
             given.end = sink.end(read).map_err(ExecuteError::Overloaded)?;

@@ -176,7 +176,7 @@ impl Driven {
         let command = command(table, Partitions::Range(TokenRange::ALL), self.now_s());
         let shard = self.rng.index(self.shards());
         let read = self.run("a read", shard, async move |shard| {
-            shard.read(&command, &mut sink).await.map(|_| sink)
+            shard.read(&command, &mut sink, None).await.map(|_| sink)
         })?;
         Ok(read.unwrap_or_else(|error: Error| panic!("nothing fails, and yet: {error}")))
     }

@@ -1,0 +1,169 @@
+//! Credits, lines and ends of requests between two cores.
+
+use super::*;
+use crate::mailbox::mesh;
+
+struct Numbers;
+
+impl Protocol for Numbers {
+    type Ask = u32;
+    type Answer = u32;
+}
+
+/// Two cores, of which each may have two requests with the other, and one of each other line.
+fn pair() -> [Peers<Numbers>; 2] {
+    let ports = mesh(2).expect("descriptors for two bells");
+    let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 10)).collect();
+    peers.try_into().ok().expect("there are two")
+}
+
+fn ask(peers: &Peers<Numbers>, number: u32) {
+    peers.send(ShardId::new(1), Waiting::Caller(number), Request::Service(number));
+}
+
+/// Takes what has come: the questions, answered with their numbers, and the answers.
+fn pass(peers: &Peers<Numbers>) -> Vec<u32> {
+    let mut came = Vec::new();
+    let mut askers = Vec::new();
+    peers.receive(|received| match received {
+        Received::Question(asker, Request::Service(number)) => askers.push((asker, number)),
+        Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
+            assert_eq!(number, answer, "the answer to this question");
+            came.push(number);
+        }
+        _ => panic!("only the layer above asks"),
+    });
+    for (asker, number) in askers {
+        peers.reply(asker, Reply::Service(number));
+        came.push(number);
+    }
+    peers.publish();
+    came
+}
+
+/// Before: with more requests than slots the rest were refused, however soon there would have been space.
+#[test]
+fn requests_beyond_the_slots_wait_and_keep_their_order() {
+    let [here, there] = pair();
+    (0..7).for_each(|number| ask(&here, number));
+    here.publish();
+    let mut rounds = Vec::new();
+    for _ in 0..4 {
+        rounds.push(pass(&there));
+        assert_eq!(Some(&pass(&here)), rounds.last(), "all that was asked is answered");
+    }
+    assert_eq!(rounds, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6]]);
+    assert_eq!(here.to.borrow()[1][0].credits, 2, "all credits are back");
+}
+
+/// What has come, unanswered: the numbers of reads and, negative, of reads that are ended; and who asks.
+fn reads(peers: &Peers<Numbers>) -> (Vec<i64>, Vec<Asker>) {
+    let (mut came, mut askers) = (Vec::new(), Vec::new());
+    peers.receive(|received| match received {
+        Received::Question(asker, Request::Read(command, _)) => {
+            came.push(i64::from(command.now_s));
+            askers.push(asker);
+        }
+        Received::Question(asker, Request::EndRead(id)) => {
+            came.push(-1 - i64::from(id));
+            askers.push(asker);
+        }
+        Received::Question(asker, Request::Service(_)) => askers.push(asker),
+        Received::Answer(Waiting::RangeTask(slot), reply) => slot.put(reply),
+        Received::Answer(Waiting::End(_) | Waiting::Caller(_), _) => {}
+        _ => panic!("nothing else is asked"),
+    });
+    (came, askers)
+}
+
+fn read(peers: &Peers<Numbers>, number: u32) -> (u32, Rc<Slot<u32>>) {
+    let slot = Slot::new();
+    let command = model::ReadCommand {
+        table: model::TableId(uuid::Uuid::nil()),
+        partitions: model::read::Partitions::Range(model::TokenRange::ALL),
+        slices: Vec::new(),
+        reversed: false,
+        static_alone: false,
+        distinct: false,
+        filters: Vec::new(),
+        lookups: Vec::new(),
+        nearest: None,
+        limits: model::read::Limits::none(1),
+        resume: None,
+        now_s: number,
+    };
+    let request = Request::Read(Box::new(command), None);
+    let id = peers.send(ShardId::new(1), Waiting::RangeTask(slot.clone()), request);
+    (id, slot)
+}
+
+/// Before: reads of ranges took all credits, so that reads of a row waited for the end of scans, and what ends a
+/// scan waited behind them for a credit that only the end of a scan gives back.
+#[test]
+fn an_end_gets_through_when_all_credits_are_taken_and_scans_leave_some_to_others() {
+    let [here, there] = pair();
+    let scans: Vec<_> = (0..3).map(|number| read(&here, number)).collect();
+    (0..9).for_each(|number| ask(&here, number));
+    here.publish();
+    let (came, scan_and_others) = reads(&there);
+    assert_eq!((came, scan_and_others.len()), (vec![0], 3), "one scan, and two other requests");
+    for (id, slot) in [&scans[0], &scans[1]] {
+        here.no_longer_wanted(ShardId::new(1), *id, slot.clone());
+    }
+    here.publish();
+    let (came, end) = reads(&there);
+    assert_eq!(came, [-1 - i64::from(scans[0].0)], "the one that is there is ended");
+    scan_and_others.into_iter().take(1).chain(end).for_each(|asker| there.peer_done(asker));
+    there.publish();
+    reads(&here);
+    here.publish();
+    assert_eq!(reads(&there).0, [2], "the one for which none waits is not sent");
+    assert_eq!(here.to.borrow()[1][LineTo::Ends as usize].credits, 1);
+}
+
+/// What ends a read may wait for a credit itself: by then the read's number may be another's.
+#[test]
+fn an_end_that_waited_until_its_read_was_answered_is_not_sent() {
+    let [here, there] = pair();
+    // One credit for scans and one for ends: the second end waits.
+    let first = read(&here, 0);
+    here.publish();
+    let (_, scan) = reads(&there);
+    here.send(ShardId::new(1), Waiting::End(None), Request::Service(0));
+    here.no_longer_wanted(ShardId::new(1), first.0, first.1.clone());
+    here.publish();
+    let (came, end) = reads(&there);
+    assert!(came.is_empty(), "the end of the scan waits");
+    scan.into_iter().for_each(|asker| there.peer_done(asker));
+    there.publish();
+    reads(&here);
+    let second = read(&here, 1);
+    assert_eq!(second.0, first.0, "a number is used again");
+    end.into_iter().for_each(|asker| there.peer_done(asker));
+    there.publish();
+    reads(&here);
+    here.publish();
+    assert_eq!(reads(&there).0, [1], "and its read is not ended");
+}
+
+impl Peers<Numbers> {
+    fn peer_done(&self, asker: Asker) {
+        self.reply(asker, Reply::Done(Ok(())));
+    }
+}
+
+#[test]
+fn no_more_requests_wait_for_a_peer_than_the_limit() {
+    let [here, there] = pair();
+    for number in 0..PEER_QUEUE_REQUESTS_MAX as u32 + 2 {
+        assert_eq!(here.check_place(ShardId::new(1)), Ok(()));
+        ask(&here, number);
+    }
+    let full = Error::Overloaded("requests to another core");
+    assert_eq!(here.check_place(ShardId::new(1)), Err(full));
+    ask(&here, 0);
+    here.publish();
+    pass(&there);
+    pass(&here);
+    assert_eq!(here.check_place(ShardId::new(1)), Ok(()), "two were answered");
+}
