@@ -43,6 +43,11 @@ impl Budget {
         Ok(Budget { bytes, memtables: Cell::new(0), schema: Cell::new(0) })
     }
 
+    /// All of the shard's memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The schema takes so many bytes now, with what it takes to write its tables: data has the rest.
     pub(crate) fn set_schema(&self, bytes: usize) {
         self.schema.set(bytes);

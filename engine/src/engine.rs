@@ -204,6 +204,11 @@ impl Engine {
         self.count_schema();
     }
 
+    /// All memory that this shard may use for data, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.budget.bytes()
+    }
+
     /// What was counted, and what is held now.
     pub fn stats(&self) -> Stats {
         let cache = self.cache.counts();

@@ -133,6 +133,24 @@ pub const PIECE_BYTES: u64 = 1 << 20;
 pub const PIECE_ROWS: u64 = 2000;
 /// The least that each of many owners is asked for.
 pub const PIECE_BYTES_MIN: u64 = 64 << 10;
+/// The same on a core with so many bytes of memory.
+pub const fn piece_bytes(memory_bytes: u64) -> u64 {
+    let part = memory_bytes / PIECE_MEMORY_PARTS;
+    if part < PIECE_BYTES_MIN {
+        PIECE_BYTES_MIN
+    } else if part > PIECE_BYTES {
+        PIECE_BYTES
+    } else {
+        part
+    }
+}
+/// A piece has at most one of so many parts of a core's memory.
+pub const PIECE_MEMORY_PARTS: u64 = 512;
+/// Pieces that a read holds at most: one is given, the next is on its way, and those asked ahead share one more.
+pub const PIECES_OF_READ: u64 = 3;
+/// The pieces of reads of ranges take at most this part of a core's memory, and those of reads of keys of several
+/// owners as much: other such reads wait in order before they ask for anything.
+pub const PIECES_MEMORY_SHARE: u64 = 16;
 /// Owners that a read of a range asks at most before their turn comes. Those asked at one time share one piece's bytes;
 /// with earlier ones and the owner whose turn it is, a read holds a few pieces (`scatter.rs`).
 pub const OWNERS_AHEAD_MAX: usize = 15;
@@ -182,6 +200,12 @@ pub const POLL_EVENTS_MAX: usize = 1024;
 const _: () = assert!(JOB_CHECK_BYTES * 8 <= engine::limits::MEMORY_BYTES_MIN as u64 / 2);
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixteen bits");
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
+const _: () = assert!(
+    engine::limits::MEMORY_BYTES_MIN as u64 / PIECES_MEMORY_SHARE
+        >= PIECES_OF_READ * piece_bytes(engine::limits::MEMORY_BYTES_MIN as u64),
+    "the smallest core has space for a read"
+);
+const _: () = assert!(PIECE_MEMORY_PARTS >= 8 * PIECES_MEMORY_SHARE * PIECES_OF_READ / 2);
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_OF, "each line has credits");

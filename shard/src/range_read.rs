@@ -9,7 +9,8 @@
 //! 2. Owners are asked ahead of their turn when those before them will not fill the page: as their density tells
 //!    (`scatter/range.rs`), or when the one whose turn it is takes long, as it does where a condition keeps few rows.
 //! 3. A piece that came ahead and does not fit what is left of the page is asked for again, within what is left.
-//! 4. What is still under way when the read ends, is ended at its owner.
+//! 4. Before it asks for anything a read waits, in order, for space for its pieces in a part of the core's memory.
+//! 5. What is still under way when the read ends, is ended at its owner.
 //!
 //! Not here: what one owner does for its piece (`engine/src/read`).
 
@@ -22,7 +23,7 @@ use std::time::Instant;
 use engine::{Error, Result};
 use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
 
-use crate::limits::{PIECE_BYTES, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED};
+use crate::limits::{PIECES_OF_READ, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED};
 use crate::owner::ShardId;
 use crate::page::Page;
 use crate::protocol::Protocol;
@@ -41,7 +42,8 @@ impl<P: Protocol> Shard<P> {
             unreachable!("a range crosses a border");
         };
         let parts = split_range(range, command.resume.as_ref(), self.sharder());
-        let walk = RangeWalk::new(command.clone(), parts, sink);
+        let walk = RangeWalk::new(command.clone(), parts, sink).with_piece_bytes(self.piece_bytes);
+        let _place = self.range_pieces.take(PIECES_OF_READ * walk.piece_bytes()).await;
         let patience = match command.filters.is_empty() {
             true => RANGE_PATIENCE,
             false => RANGE_PATIENCE_FILTERED,
@@ -58,7 +60,8 @@ pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
     patience: impl Future<Output = ()>,
 ) -> Result<ReadEnd> {
     let patience = pin!(patience);
-    let mut asked = Asked { ask, ahead: VecDeque::new(), patience: Some(patience) };
+    let (ahead, patience, piece_bytes) = (VecDeque::new(), Some(patience), walk.piece_bytes());
+    let mut asked = Asked { ask, ahead, patience, piece_bytes };
     let Some(mut turn) = asked.next(&walk) else { return Ok(walk.end()) };
     loop {
         asked.fill(&walk);
@@ -92,6 +95,8 @@ struct Piece<F> {
     page: Option<Result<Page>>,
     /// Whether it was asked for before its turn.
     is_ahead: bool,
+    /// A longer page is not held before its turn.
+    bytes_max: u64,
 }
 
 impl<F: Future<Output = Result<Page>>> Piece<F> {
@@ -100,7 +105,7 @@ impl<F: Future<Output = Result<Page>>> Piece<F> {
             && let Poll::Ready(page) = self.read.as_mut().poll(context)
         {
             // One row may be much longer than a piece: it is not held until its turn comes.
-            let is_too_long = |page: &Page| self.is_ahead && page.bytes() > PIECE_BYTES;
+            let is_too_long = |page: &Page| self.is_ahead && page.bytes() > self.bytes_max;
             let is_too_long = page.as_ref().is_ok_and(is_too_long);
             self.page =
                 Some(if is_too_long { Err(Error::Overloaded("a piece ahead")) } else { page });
@@ -115,6 +120,7 @@ struct Asked<'p, A, F, T> {
     ahead: VecDeque<Piece<F>>,
     /// `None` once it has ended.
     patience: Option<Pin<&'p mut T>>,
+    piece_bytes: u64,
 }
 
 impl<A, F, T> Asked<'_, A, F, T>
@@ -125,7 +131,7 @@ where
 {
     fn piece(&self, (owner, command): (ShardId, ReadCommand), is_ahead: bool) -> Piece<F> {
         let read = Box::pin((self.ask)(owner, command));
-        Piece { owner, read, page: None, is_ahead }
+        Piece { owner, read, page: None, is_ahead, bytes_max: self.piece_bytes }
     }
 
     /// The piece whose turn it is: the one that was asked for ahead, else a new one; `None` at the end of the walk.

@@ -190,7 +190,10 @@ impl<P: Protocol> Shard<P> {
         sink: &mut impl RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
-        let mut walk = KeysWalk::new(command.clone(), self.sharder, sink);
+        let walk = KeysWalk::new(command.clone(), self.sharder, sink);
+        let mut walk = walk.with_piece_bytes(self.piece_bytes);
+        // One piece of each owner is on its way, or waits.
+        let _place = self.key_pieces.take(walk.pieces_bytes()).await;
         loop {
             let pieces = walk.pieces().into_iter();
             let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece, deadline)));

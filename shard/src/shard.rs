@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::async_mutex::AsyncMutex;
+use engine::semaphore::Semaphore;
 use engine::{Engine, Error, Result};
 use model::{ReadCommand, Schema, TableId};
 
@@ -31,6 +32,7 @@ use crate::batches::Batches;
 use crate::completions::Completions;
 use crate::groups::Group;
 use crate::idle::InFlight;
+use crate::limits::{PIECES_MEMORY_SHARE, piece_bytes};
 use crate::mailbox::Port;
 use crate::message::{Reply, Request};
 use crate::notify::Notify;
@@ -71,6 +73,12 @@ pub struct Shard<P: Protocol> {
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
+    /// Bytes of a piece that this core asks others for.
+    pub(crate) piece_bytes: u64,
+    /// The bytes of pieces of reads of ranges.
+    pub(crate) range_pieces: Semaphore,
+    /// The same of reads of keys.
+    pub(crate) key_pieces: Semaphore,
     /// On the first core: a snapshot is being taken, removed or given back.
     pub(crate) snapshotting: AsyncMutex,
     /// The snapshots that go by themselves; only on the first core.
@@ -99,6 +107,8 @@ impl<P: Protocol> Shard<P> {
         let background =
             Background::new(runtime.clone(), engine.clone(), peers.me(), parts.reserve_bytes);
         background.start(parts.wake.clone());
+        let memory_bytes = engine.memory_bytes() as u64;
+        let pieces = || Semaphore::new(memory_bytes / PIECES_MEMORY_SHARE);
         Rc::new(Shard {
             runtime,
             engine,
@@ -115,6 +125,9 @@ impl<P: Protocol> Shard<P> {
             wake: parts.wake,
             reads: Rc::default(),
             peer_reads: RefCell::default(),
+            piece_bytes: piece_bytes(memory_bytes),
+            range_pieces: pieces(),
+            key_pieces: pieces(),
             snapshotting: AsyncMutex::default(),
             snapshots_expiring: Expiring::default(),
         })
@@ -138,6 +151,13 @@ impl<P: Protocol> Shard<P> {
     /// The id of this shard.
     pub fn me(&self) -> ShardId {
         self.peers.me()
+    }
+
+    /// Bytes that pieces of reads are counted with, which other cores have made for this one or make, and how many
+    /// reads wait for space for theirs.
+    pub fn pieces(&self) -> (u64, usize) {
+        let of = [&self.range_pieces, &self.key_pieces];
+        (of.iter().map(|pieces| pieces.held()).sum(), of.iter().map(|p| p.waiting()).sum())
     }
 
     /// The executor it runs on.

@@ -243,6 +243,43 @@ fn one_core_reaches_all_data() {
     });
 }
 
+/// Before: each read of a range had up to three pieces of 1 MiB on their way between cores, and each of keys one,
+/// however many there were: together more than the memory of a small shard.
+#[test]
+fn pieces_of_many_reads_take_a_part_of_the_memory_and_all_are_answered() {
+    const READS: usize = 600;
+    let mut config = config(directory("pieces"), 2);
+    config.shard_memory_bytes = 8 << 20;
+    let most = 2 * config.shard_memory_bytes as u64 / messina_shard::limits::PIECES_MEMORY_SHARE;
+    with_node(config, move |client| async move {
+        make_table(&client).await;
+        let mut record = Vec::new();
+        (0..300).for_each(|i| put(&mut record, &key(i)));
+        client.write(&record).await.unwrap();
+        let all = (0..300).map(|i| (Token::of_key(&key(i)), key(i).into())).collect();
+        let commands = [Partitions::Range(TokenRange::ALL), Partitions::Keys(all)];
+        let commands = commands.map(|partitions| Rc::new(command(partitions, 1000)));
+        let left = Rc::new(Cell::new(READS));
+        for command in commands.into_iter().cycle().take(READS) {
+            let (shard, left) = (client.shard.clone(), left.clone());
+            client.shard.runtime().spawn(Group::Requests, async move {
+                let mut got = Keys::default();
+                shard.read(&command, &mut got, None).await.unwrap();
+                assert_eq!(got.0.len(), 300);
+                left.set(left.get() - 1);
+            });
+        }
+        let mut has_waited = false;
+        while left.get() > 0 {
+            let (held, waiting) = client.shard.pieces();
+            assert!(held <= most, "{held} bytes of {most}");
+            has_waited |= waiting > 0;
+            reap().await;
+        }
+        assert!(has_waited && client.shard.pieces() == (0, 0));
+    });
+}
+
 /// With little memory, writes flush by themselves, all of them stay readable, and a truncated table
 /// is empty everywhere.
 #[test]

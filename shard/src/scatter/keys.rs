@@ -37,6 +37,7 @@ pub struct KeysWalk<'s, S> {
     blocks: u64,
     /// Blocks that the shards found in their caches.
     cached_blocks: u64,
+    piece_bytes: u64,
 }
 
 /// One owner's part of the keys.
@@ -89,12 +90,23 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
             tombstones,
             blocks,
             cached_blocks,
+            piece_bytes: PIECE_BYTES,
         }
+    }
+
+    /// With shorter pieces.
+    pub fn with_piece_bytes(self, piece_bytes: u64) -> KeysWalk<'s, S> {
+        KeysWalk { piece_bytes, ..self }
+    }
+
+    /// What the pieces of all owners may take, in bytes.
+    pub fn pieces_bytes(&self) -> u64 {
+        self.piece_bytes.max(PIECE_BYTES_MIN * self.owners.len() as u64)
     }
 
     /// The next piece of each owner that is to be asked; the pages are to be [taken](Self::take) in this order.
     pub fn pieces(&self) -> Vec<(ShardId, ReadCommand)> {
-        let bytes = (PIECE_BYTES / self.owners.len().max(1) as u64).max(PIECE_BYTES_MIN);
+        let bytes = (self.piece_bytes / self.owners.len().max(1) as u64).max(PIECE_BYTES_MIN);
         let due = self.owners.iter().filter(|owner| owner.is_due());
         let piece = |owner: &Owner| {
             let (keys, resume) = (owner.keys.clone(), owner.resume.clone());

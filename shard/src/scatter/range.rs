@@ -43,6 +43,7 @@ pub struct RangeWalk<'s, S> {
     /// Where the next page of the whole read begins, if it ends here.
     more: Option<Resume>,
     density: Density,
+    piece_bytes: u64,
 }
 
 /// How many rows an owner has, estimated from what has come.
@@ -89,24 +90,38 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
             cached_blocks,
             more,
             density,
+            piece_bytes: PIECE_BYTES,
         }
+    }
+
+    /// With shorter pieces.
+    pub fn with_piece_bytes(self, piece_bytes: u64) -> RangeWalk<'s, S> {
+        assert!(piece_bytes >= PIECE_BYTES_MIN, "owners that are asked ahead share one");
+        RangeWalk { piece_bytes, ..self }
+    }
+
+    /// Bytes of a piece, beside one row that is longer.
+    pub fn piece_bytes(&self) -> u64 {
+        self.piece_bytes
     }
 
     /// The next piece and its owner; `None` if nothing more is wanted.
     pub fn next_piece(&self) -> Option<(ShardId, ReadCommand)> {
         let part = self.parts.front().filter(|_| self.rows_left().min(self.bytes_left()) > 0)?;
         let piece =
-            ReadCommand { resume: self.left.resume.clone(), ..self.piece(part, PIECE_BYTES) };
+            ReadCommand { resume: self.left.resume.clone(), ..self.piece(part, self.piece_bytes) };
         Some((part.0, piece))
     }
 
     /// The first pieces of the owners that will be wanted after the one that is asked, but for those that were
     /// `asked` already.
     pub fn pieces_ahead(&self, asked: usize) -> Vec<(ShardId, ReadCommand)> {
-        let others = self.parts.len().saturating_sub(1).min(OWNERS_AHEAD_MAX);
+        let shares = usize::try_from(self.piece_bytes / PIECE_BYTES_MIN).unwrap_or(usize::MAX);
+        let most = OWNERS_AHEAD_MAX.min((shares - 1).max(1));
+        let others = self.parts.len().saturating_sub(1).min(most);
         let owners = self.density.owners_for(self.rows_left(), self.bytes_left());
         let wanted = usize::try_from(owners.saturating_sub(1)).unwrap_or(others).min(others);
-        let bytes = (PIECE_BYTES / (wanted + 1) as u64).max(PIECE_BYTES_MIN);
+        let bytes = (self.piece_bytes / (wanted + 1) as u64).max(PIECE_BYTES_MIN);
         // Twice its share: an owner that is asked early stops where the page will hardly need more of it.
         let rows = (2 * self.rows_left().min(PIECE_ROWS)).div_ceil(wanted as u64 + 1).max(1);
         let piece = |part: &(ShardId, TokenRange)| {
