@@ -421,6 +421,18 @@ pub const QUEUED_WRITE_OVERHEAD_BYTES: usize = 128;
 /// may have very many. The memtable of one with more is scanned.
 pub const MUTATION_TERMS_BYTES_MAX: usize = 4 << 20;
 
+/// What the terms of one row, of all indexes together, take while the index files of its sstable are made, in bytes
+/// with [`INDEX_TERM_OVERHEAD_BYTES`] each: they are made and sorted in one step. An index whose terms pass it gets no file,
+/// and the sstable is gone through.
+pub const INDEX_ROW_TERMS_BYTES_MAX: usize = 2 << 20;
+/// What a term takes on its way into an index file beside its bytes.
+pub const INDEX_TERM_OVERHEAD_BYTES: usize = 32;
+
+const _: () = assert!(INDEX_ROW_TERMS_BYTES_MAX <= MUTATION_TERMS_BYTES_MAX);
+
+/// Terms of one row that a lookup in what has no index compares: one that has more may have a wanted one, and is read.
+pub const LOOKUP_TERMS_OF_ROW_MAX: usize = 8 << 10;
+
 /// What the overlay of one partition's queue holds of records on their way, in bytes: a turn makes a memtable of them
 /// in one step. A turn behind more waits until it is readable.
 pub const OVERLAY_BYTES_MAX: usize = 64 << 10;
@@ -514,6 +526,10 @@ pub const INDEX_RUNS_MERGED_MAX: usize = 16;
 
 /// An sstable of fewer rows gets no file of vectors: going over its rows costs little, and is exact.
 pub const VECTOR_FILE_ROWS_MIN: u64 = 4096;
+
+/// An index of longer vectors gets no file, in dimensions, which are the bytes of a term: terms are sorted in runs, of
+/// which some frames are in memory at once. Going over the rows is exact.
+pub const VECTOR_FILE_DIMENSIONS_MAX: u32 = 16 << 10;
 
 /// Lists of vectors in a file at most: each search measures the centroid of each.
 pub const VECTOR_LISTS_MAX: u64 = 1024;

@@ -7,9 +7,10 @@
 //!
 //! 1. An entry has its place when its block is cut: what a cut leaves over begins the next block.
 //! 2. After an error nothing is left of what it has made, unless that cannot be removed: then the next start does.
-//! 3. An index whose terms cannot be told gets no file: its sstable is scanned.
+//! 3. An index whose terms cannot be told, or of which one row has too many, gets no file: its sstable is scanned.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use model::row::RowRef;
@@ -24,6 +25,7 @@ use super::vectors::Codebook;
 use super::writer::IndexWriter;
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass, RelPath};
+use crate::limits::{INDEX_ROW_TERMS_BYTES_MAX, INDEX_TERM_OVERHEAD_BYTES};
 use crate::planted::{Bug, planted};
 use crate::sstable::output::Output;
 use crate::sstable::{FileDigest, SstableId};
@@ -168,15 +170,27 @@ impl IndexBuilder {
             return;
         }
         let wanted = |index: &&Index| indexes.contains(&index.id) && !failed.contains(&index.id);
-        let mut broken = None;
+        let (mut broken, mut row_bytes) = (Vec::new(), 0);
         for index in table.term_indexes().filter(wanted) {
+            let (pending_before, terms_before) = (pending.len(), terms.len());
+            let bytes_before = row_bytes;
             let mut give = |term: &[u8]| {
                 let (id, from, bytes) = (index.id, terms.len(), term.len());
+                row_bytes += bytes + INDEX_TERM_OVERHEAD_BYTES;
+                if row_bytes > INDEX_ROW_TERMS_BYTES_MAX {
+                    return ControlFlow::Break(());
+                }
                 terms.extend_from_slice(term);
                 pending.push(Pending { index: id, entry: entry as u32, from, bytes });
+                ControlFlow::Continue(())
             };
-            if index.terms(table, key, clustering, row, &mut give).is_err() {
-                broken = Some(index.id);
+            let told = index.terms(table, key, clustering, row, &mut give);
+            if told.is_err() || row_bytes > INDEX_ROW_TERMS_BYTES_MAX {
+                broken.push(index.id);
+                // The others have space for theirs.
+                pending.truncate(pending_before);
+                terms.truncate(terms_before);
+                row_bytes = bytes_before;
             }
         }
         failed.extend(broken);

@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use model::read::Slice;
 use model::schema::{Index, IndexId, Table as Definition};
-use model::{TableId, TokenRange};
+use model::{CqlType, TableId, TokenRange};
 use uuid::Uuid;
 
 use super::builder::{IndexBuilder, unlink};
@@ -33,7 +33,9 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass};
 use crate::layout;
-use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_ROWS_MIN};
+use crate::limits::{
+    JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_DIMENSIONS_MAX, VECTOR_FILE_ROWS_MIN,
+};
 use crate::space::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
 use crate::table::{Definition as TableDefinition, Table, View};
@@ -139,13 +141,20 @@ impl View {
     /// The indexes of which it has no file, and may have one.
     fn lacks(&self, table: &Definition) -> Vec<IndexId> {
         let is_many = self.sstable.statistics().rows >= VECTOR_FILE_ROWS_MIN;
+        let has_file = |index: &Index| is_many && !has_long_vectors(table, index);
         let lacks = |index: &&Index| {
             self.sstable.index(index.id).is_none()
                 && !self.sstable.is_unfit(index.id)
-                && (is_many || index.similarity(table).is_none())
+                && (index.similarity(table).is_none() || has_file(index))
         };
         table.file_indexes().filter(lacks).map(|index| index.id).collect()
     }
+}
+
+/// Whether the vectors of an index are too long for files.
+fn has_long_vectors(table: &Definition, index: &Index) -> bool {
+    matches!(&index.column(table).ty, CqlType::Vector { dimensions, .. }
+        if *dimensions > VECTOR_FILE_DIMENSIONS_MAX)
 }
 
 /// Removes the files of these indexes beside an sstable, if they are there.

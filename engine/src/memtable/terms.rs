@@ -10,6 +10,7 @@
 //! 3. It has every term of every row from the first write on, or it is not there.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
 
 use model::Token;
 use model::bytes::Cursor;
@@ -86,7 +87,7 @@ impl Terms {
             let mut note = |clustering: Option<&[u8]>, term: &[u8]| {
                 if taken_bytes > MUTATION_TERMS_BYTES_MAX {
                     *is_broken = true;
-                    return;
+                    return ControlFlow::Break(());
                 }
                 scratch.clear();
                 begin(scratch, index.id, term);
@@ -98,13 +99,13 @@ impl Terms {
                 scratch.extend_from_slice(clustering.unwrap_or_default());
                 taken_bytes += scratch.len();
                 put(list, arena, scratch);
+                ControlFlow::Continue(())
             };
             index.terms(table, key, None, mutation.static_row, &mut |term| note(None, term))?;
             for (clustering, row) in mutation.rows() {
                 let row = Some(row);
-                index.terms(table, key, Some(clustering), row, &mut |term| {
-                    note(Some(clustering), term);
-                })?;
+                let mut note = |term: &[u8]| note(Some(clustering), term);
+                index.terms(table, key, Some(clustering), row, &mut note)?;
             }
         }
         Ok(())

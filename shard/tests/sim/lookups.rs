@@ -71,7 +71,10 @@ fn terms_of(index: &Index, table: &Table, given: &Given) -> Vec<Vec<u8>> {
     let (key, clustering, stat, row) = given;
     let some = |bytes: &'_ Vec<u8>| (!bytes.is_empty()).then(|| bytes.clone());
     let mut terms = Vec::new();
-    let mut give = |term: &[u8]| terms.push(term.to_vec());
+    let mut give = |term: &[u8]| {
+        terms.push(term.to_vec());
+        std::ops::ControlFlow::Continue(())
+    };
     let stat = some(stat);
     let stat = stat.as_deref().map(RowRef::trusted);
     index.terms(table, key, None, stat, &mut give).expect("sound values");

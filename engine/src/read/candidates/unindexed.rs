@@ -7,8 +7,10 @@
 //! 1. A row is a candidate here exactly if it would be one by the index of this source: what other sources have of it
 //!    says nothing, and who takes it reads it whole.
 //! 2. A row whose terms cannot be told is a candidate: the read that follows says what is wrong with it, or finds it
-//!    deleted.
+//!    deleted. So is one of which so many were no term of the lookup that it is not worth while to go on.
 //! 3. It goes as far as it is asked to: a page that is full leaves the rest.
+
+use std::ops::ControlFlow;
 
 use model::read::{IndexLookup, RowSink, Slice};
 use model::row::RowRef;
@@ -18,6 +20,7 @@ use model::{Token, TokenRange};
 use super::Page;
 use crate::cursor::{Cursor, Fragment, Lane, Scope, Source, Span};
 use crate::error::Result;
+use crate::limits::LOOKUP_TERMS_OF_ROW_MAX;
 use crate::memtable::MemtableCursor;
 use crate::sstable::{Named, Reading};
 use crate::table::{SharedMemtable, View};
@@ -158,10 +161,13 @@ impl<'r> Unindexed<'r> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> bool {
-        let mut has_one = false;
+        let (mut has_one, mut looked) = (false, 0);
         let mut judge = |term: &[u8]| {
+            looked += 1;
             let at = lookup.terms.partition_point(|slice| slice.end.as_slice() <= term);
-            has_one |= lookup.terms.get(at).is_some_and(|slice| slice.contains(term));
+            has_one = lookup.terms.get(at).is_some_and(|slice| slice.contains(term))
+                || looked > LOOKUP_TERMS_OF_ROW_MAX;
+            if has_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let told = self.index.terms(self.table, key, clustering, row, &mut judge);
         told.is_err() || has_one

@@ -14,6 +14,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::ControlFlow;
+
 use super::{Index, IndexTarget};
 use crate::cell::Life;
 use crate::limits::TERM_BYTES_MAX;
@@ -30,14 +32,15 @@ impl Index {
     /// Gives each term by which this row is found; the same one perhaps more than once.
     ///
     /// Without `clustering` these are the terms of the partition: of its key, and of `row`, its static row. With it they
-    /// are those of a row. The row need not be reconciled: what it says is a superset of what is to be seen.
+    /// are those of a row. The row need not be reconciled: what it says is a superset of what is to be seen. `give` may
+    /// break it off: then no more terms are made.
     pub fn terms(
         &self,
         table: &Table,
         partition_key: &[u8],
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
-        give: &mut dyn FnMut(&[u8]),
+        give: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let column = self.column(table);
         let mut term = Vec::new();
@@ -46,14 +49,14 @@ impl Index {
                 let (columns, at) = (table.partition_key().len(), usize::from(column.position));
                 let value = key::partition_key_value(partition_key, columns, at)?;
                 let put = self.put(&column.ty, value, &mut term);
-                give(kept(put, &mut term)?);
+                let _ = give(kept(put, &mut term)?);
             }
             (ColumnKind::Clustering, Some(clustering)) => {
                 let mut value = Vec::new();
                 let at = usize::from(column.position);
                 if key::clustering_value(table, clustering, at, &mut value)? {
                     let put = self.put(&column.ty, &value, &mut term);
-                    give(kept(put, &mut term)?);
+                    let _ = give(kept(put, &mut term)?);
                 }
             }
             (ColumnKind::Static, None) | (ColumnKind::Regular, Some(_)) => {
@@ -62,7 +65,11 @@ impl Index {
                 for cell in row.cells().filter(of_column) {
                     match self.put_cell(&column.ty, &cell, &mut term) {
                         Ok(false) => {}
-                        put => give(kept(put.map(drop), &mut term)?),
+                        put => {
+                            if give(kept(put.map(drop), &mut term)?).is_break() {
+                                break;
+                            }
+                        }
                     }
                     term.clear();
                 }
