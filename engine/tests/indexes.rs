@@ -168,6 +168,22 @@ fn a_long_list_of_postings_is_paged() {
     on_long_postings();
 }
 
+/// Before: a page that was full and the last said so; who pages until one is not full began again. As in Cassandra.
+#[test]
+fn a_full_page_of_rows_that_an_index_finds_says_that_more_may_follow() {
+    on_sim(3, async |_, disk, exec| {
+        let (engine, table) = long_postings(&disk, &exec).await;
+        let command = select(&table, Operator::Equal, 5);
+        for policy in [LookupPolicy::Always, LookupPolicy::Never] {
+            engine.set_lookup_policy(policy);
+            for (page_rows, count) in [(700, 5), (600, 6), (3000, 2), (3001, 1)] {
+                let (rows, pages) = pages(&engine, command.clone(), page_rows).await;
+                assert_eq!((rows.0.len(), pages), (3000, count), "{page_rows}, {policy:?}");
+            }
+        }
+    });
+}
+
 #[cfg(feature = "planted")]
 #[test]
 fn a_bug_in_long_lists_is_caught() {

@@ -133,6 +133,7 @@ impl NotApplied {
             order: None,
             limit: u64::MAX,
             page_answer_bytes: usize::MAX,
+            full_page_goes_on: false,
             has_old_form: self.has_old_form,
         };
         let MutationRef { token, key, static_row, .. } = mutation;

@@ -234,16 +234,18 @@ impl SelectPlan {
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let per_partition = self.per_partition_limit.as_ref();
+        let command = bound.command.as_ref();
         let shape = Shape {
             table: &self.table,
             selection: &self.selection,
             group_by: self.group_by,
             groups_per_partition: limit_of(per_partition, bindings)?,
             pages_groups: bound.groups_left.is_some(),
-            after: bound.command.as_ref().and_then(|command| command.resume.as_ref()),
+            after: command.and_then(|command| command.resume.as_ref()),
             order: self.sorted_after,
             limit: bound.encoder_limit,
             page_answer_bytes: bound.page_answer_bytes,
+            full_page_goes_on: command.is_some_and(|command| !command.lookups.is_empty()),
             has_old_form: self.has_old_form,
         };
         ResultEncoder::new(shape, bindings, out)

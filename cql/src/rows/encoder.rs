@@ -64,6 +64,8 @@ pub struct Shape<'a> {
     pub limit: u64,
     /// Bytes of the rows after which no more are wanted; the largest number if the result has no pages.
     pub page_answer_bytes: usize,
+    /// Whether a full page of groups says that there is another, as a full page of rows that an index finds does.
+    pub full_page_goes_on: bool,
     /// Whether stored values may have an old form.
     pub has_old_form: bool,
 }
@@ -116,6 +118,7 @@ struct Grouping {
     /// The last row that was taken, if the groups have pages.
     last: Option<Resume>,
     pages: bool,
+    full_page_goes_on: bool,
     /// The page has ended, behind the last row that was taken.
     is_page_over: bool,
 }
@@ -180,6 +183,7 @@ impl<'a> ResultEncoder<'a> {
                 },
                 last: None,
                 pages: shape.pages_groups,
+                full_page_goes_on: shape.full_page_goes_on,
                 is_page_over: false,
             })
         });
@@ -228,11 +232,13 @@ impl<'a> ResultEncoder<'a> {
         self.error.is_some() || is_page_over || (self.ordered.is_none() && self.rows >= self.limit)
     }
 
-    /// Where the next page of groups begins, if this one has ended before the last group: behind the last row that was
-    /// taken, whose `rows_of_partition` are groups.
+    /// Where the next page of groups begins, if this one has ended before the last group, or is full and
+    /// [goes on](Shape::full_page_goes_on): behind the last row that was taken, whose `rows_of_partition` are groups.
     pub fn groups_end(&mut self) -> Option<Resume> {
         let grouping = self.grouping.as_mut()?;
-        if !grouping.is_page_over {
+        let groups = self.rows + u64::from(grouping.current.is_some());
+        let goes_on = grouping.full_page_goes_on && groups >= self.limit;
+        if !grouping.is_page_over && !goes_on {
             return None;
         }
         let mut last = grouping.last.take()?;

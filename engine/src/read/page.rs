@@ -4,7 +4,8 @@
 //! cursor ─► visible at now ─► filters ─► limits ─► sink
 //! ```
 //!
-//! 1. A full page looks a little further for another row, so that the last page says it is the last.
+//! 1. A full page looks a little further for another row, so that the last page says it is the last. Not one of rows that
+//!    an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is read for it.
 //! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. After a quantum
 //!    of it a read that may wait asks its caller whether to pause; one that must not gives up.
 
@@ -282,7 +283,7 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         let wanted = if enough || row.is_none() { NextWanted::Partition } else { NextWanted::Row };
         let is_full = self.rows >= limits.page_rows || self.bytes >= limits.page_bytes;
         if is_full || flow == Flow::Enough {
-            self.stage = Stage::Full(0);
+            self.stage = if self.command.lookups.is_empty() { Stage::Full(0) } else { Stage::Done };
             let partition_done = wanted == NextWanted::Partition;
             self.more = Some(Resume {
                 token: partition.token,

@@ -256,3 +256,33 @@ fn an_index_of_exact_texts_is_not_asked_for_folded_ones() {
     db.ok("CREATE INDEX folded ON t (w) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}");
     assert_eq!(lookups(&db, "SELECT k FROM t WHERE w = 'abc'"), [("folded".to_owned(), 1)]);
 }
+
+/// Before: a page of groups that was full and the last said so, as none in Cassandra does that an index finds.
+#[test]
+fn a_full_page_of_groups_that_an_index_finds_says_that_more_may_follow() {
+    let mut db = Database::with("k int, c int, d int, PRIMARY KEY (k, c, d)");
+    for k in 0..4 {
+        db.ok(&format!("INSERT INTO t (k, c, d) VALUES ({k}, 1, {k})"));
+    }
+    let grouped = "SELECT k FROM t WHERE c = 1 GROUP BY k";
+    for (text, has_index) in [(format!("{grouped} ALLOW FILTERING"), false), (grouped.into(), true)]
+    {
+        if has_index {
+            db.ok("CREATE INDEX ON t (c)");
+        }
+        db.page_rows = None;
+        let whole = db.ok(&text);
+        assert_eq!(whole.lines().count(), 4);
+        for (page_rows, pages) in [(1, 4), (2, 2), (3, 2), (4, 1), (5, 1)] {
+            db.page_rows = Some(page_rows);
+            assert_eq!(db.ok(&text), whole);
+            let one_more = has_index && 4 % page_rows == 0;
+            assert_eq!(db.pages.get(), pages + u32::from(one_more), "{text}: {page_rows}");
+        }
+        // A page that reaches the limit is the last.
+        db.page_rows = Some(2);
+        let limited = text.replace("GROUP BY k", "GROUP BY k LIMIT 2");
+        assert_eq!(db.ok(&limited).lines().count(), 2);
+        assert_eq!(db.pages.get(), 1, "{limited}");
+    }
+}
