@@ -33,6 +33,7 @@ pub mod limits;
 mod log_space;
 pub mod manifest;
 pub mod memtable;
+mod newest_records;
 mod overwriting;
 mod pace;
 mod partition_queue;

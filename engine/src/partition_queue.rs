@@ -16,7 +16,7 @@
 //!    partitions goes to the log.
 //! 2. Writes to a partition that has a queue go to the log in the order in which they came.
 //! 3. All records of a settled queue's partition are readable, or in its overlay. A turn settles its queues by waiting
-//!    for all that the shard has under way; they are unsettled when they are made, and again by a record that waits for
+//!    for what is under way of their partitions (`newest_records.rs`); they are unsettled when they are made, and again by a record that waits for
 //!    space, or that the overlay has none for. Where the bound has no space for the memtable of an overlay, the turn
 //!    waits as if its queue were not settled.
 //! 4. A queue is there only while a write is in it, or on its way to the memtables. All of them hold no more than their

@@ -220,7 +220,7 @@ impl Engine {
         turn: Option<WriteNumber>,
         pause: &impl AsyncFn(),
     ) -> Result<Vec<u8>> {
-        self.until_settled(turn).await?;
+        self.until_settled(record, turn).await?;
         let delay_us = self.judge(record, turn, pause).await?;
         let (counters, later_us) = self.add_up(record, turn, pause).await?;
         let delay_us = delay_us.max(later_us);
@@ -340,10 +340,10 @@ impl Engine {
         self.until_applied(self.log.positions().appended).await
     }
 
-    /// Waits until every write that came before is readable, was refused, or is in the overlays of a write whose turn
-    /// it is. Those of the whole shard, for neither the log nor the writes that wait for space know where those of one
+    /// Waits until every write to the partitions of a record that came before is readable, was refused, or is in the
+    /// overlays of a write whose turn it is. Of those that wait for space all, for they do not know where those of one
     /// partition are; once, for then the queues know.
-    async fn until_settled(&self, turn: Option<WriteNumber>) -> Result<()> {
+    async fn until_settled(&self, record: &[u8], turn: Option<WriteNumber>) -> Result<()> {
         self.writes.check()?;
         if planted(Bug::ReadBeforeApplied) || turn.is_some_and(|turn| self.queues.is_settled(turn))
         {
@@ -351,7 +351,7 @@ impl Engine {
         }
         let came = self.deferred.count();
         self.writes.until(|| self.deferred.left() >= came).await?;
-        self.until_applied(self.log.positions().appended).await?;
+        self.until_applied(self.writes.end_of_partitions(record)).await?;
         turn.into_iter().for_each(|turn| self.queues.settle(turn));
         Ok(())
     }

@@ -22,6 +22,7 @@ use std::task::{Poll, Waker};
 use crate::commitlog::Position;
 use crate::error::{Error, Result};
 use crate::limits::QUEUE_IDLE_BYTES_MAX;
+use crate::newest_records::NewestRecords;
 
 /// The writes of a shard that are under way.
 #[derive(Debug)]
@@ -31,6 +32,7 @@ pub(crate) struct WriteQueue {
     completions: RefCell<Vec<(u64, Result<()>)>>,
     answers: RefCell<Answers>,
     applied: Cell<Position>,
+    newest: NewestRecords,
     /// Why the log is not written any more.
     failure: RefCell<Option<Error>>,
     /// Tasks that wait for the log to get somewhere.
@@ -108,6 +110,7 @@ impl WriteQueue {
             completions: RefCell::default(),
             answers: RefCell::default(),
             applied: Cell::new(applied),
+            newest: NewestRecords::new(applied),
             failure: RefCell::default(),
             waiters: RefCell::default(),
         }
@@ -144,6 +147,12 @@ impl WriteQueue {
     #[inline]
     pub(crate) fn push(&self, record: &[u8], entry: Entry) {
         self.waiting.borrow_mut().push(record, entry);
+        self.newest.note(record, entry.end);
+    }
+
+    /// Up to where the log must be readable for all that was taken of the partitions of a record to be.
+    pub(crate) fn end_of_partitions(&self, record: &[u8]) -> Position {
+        self.newest.end_of(record)
     }
 
     /// The oldest record, to be applied, if it ends at or before `until`.

@@ -160,6 +160,35 @@ fn additions_to_one_counter_share_log_writes_and_each_is_counted() {
     });
 }
 
+/// Before: it waited until all that the shard had under way was readable, one log write more.
+#[test]
+fn a_write_that_reads_first_waits_for_its_own_partition_and_no_other() {
+    on_shard(4, async |engine, sim| {
+        write(&engine, &cell(b"k", 1, b"a")).await.unwrap();
+        slow(&sim);
+        engine.write(&cell(b"k", 2, b"b"), 0).unwrap();
+        let before = engine.stats().writes;
+        engine.write(&add(b"n"), 1).unwrap();
+        engine.write(&swap(b"k", Some(b"b"), b"c", &[]), 2).unwrap();
+        for _ in 0..20 {
+            yield_now().await;
+        }
+        assert!(!engine.has_completed(), "the log write takes longer");
+        assert_eq!(
+            engine.stats().writes - before,
+            1,
+            "the addition is in the log, the other waits"
+        );
+        let done = answers(&engine, 3).await;
+        assert!(done.iter().all(|(_, answer)| answer.is_ok()), "{done:?}");
+        let rows = read(&engine).await;
+        assert_eq!(
+            (&rows[&b"k"[..]], &rows[&b"n"[..]]),
+            (&vec![b"c".to_vec()], &vec![number(1).to_vec()])
+        );
+    });
+}
+
 /// What was not applied has read the write before it: when the log has that, and not before, it is answered.
 #[test]
 fn a_write_that_is_not_applied_is_answered_behind_what_it_has_read() {

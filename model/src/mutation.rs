@@ -103,6 +103,26 @@ impl<'a> MutationRef<'a> {
         each_of(record, MutationRef::parse)
     }
 
+    /// The tokens of the mutations of a record that was built here, without reading more of them.
+    #[inline]
+    pub fn tokens_of_trusted_record(record: &[u8]) -> impl Iterator<Item = Result<Token>> {
+        let mut cursor = Cursor::new(record);
+        std::iter::from_fn(move || {
+            if cursor.is_empty() {
+                return None;
+            }
+            let token = cursor.bytes().and_then(|mutation| {
+                let mut cursor = Cursor::new(mutation);
+                cursor.uuid()?;
+                Ok(Token(cursor.i64()?))
+            });
+            if token.is_err() {
+                cursor = Cursor::new(&[]);
+            }
+            Some(token)
+        })
+    }
+
     /// Reads one mutation and walks all of it.
     pub fn checked(bytes: &'a [u8]) -> Result<Self> {
         let mutation = MutationRef::parse(bytes)?;

@@ -25,6 +25,7 @@ use std::time::Instant;
 
 use engine::io::IoClass;
 use engine::{Engine, Error, Job, JobKind, LargeWritten, Result};
+use futures_lite::future::poll_once;
 use model::TableId;
 use uuid::Uuid;
 
@@ -129,9 +130,11 @@ impl Background {
         die(self.me, "the commit log", &error);
     }
 
-    /// Runs the writes that read first, each when its turn comes.
+    /// Runs the writes that read first, each when its turn comes. One that need not wait is done here at once: all that
+    /// came in a pass are in the log before it is written. One that waits becomes a task of its own.
     async fn run_turns(self: Rc<Self>, wake: Arc<Notify>) {
         let work = Work { group: Group::Requests, name: "write that reads first", table: None };
+        let pauses = ReadPauses::new(&self.runtime, Group::Requests);
         loop {
             let mut next = pin!(self.engine.next_turn());
             let turn = poll_fn(|context| {
@@ -142,13 +145,17 @@ impl Background {
                 state
             });
             let (turn, background, wake) = (turn.await, self.clone(), wake.clone());
-            self.runtime.spawn(work, async move {
+            let mut running = Box::pin(async move {
                 let pauses = ReadPauses::new(&background.runtime, Group::Requests);
                 background.engine.run_turn(turn, || pauses.turn()).await;
                 if background.engine.has_completed() {
                     wake.notify();
                 }
             });
+            if poll_once(&mut running).await.is_none() {
+                self.runtime.spawn(work, running);
+            }
+            pauses.turn().await;
         }
     }
 
