@@ -120,14 +120,23 @@ pub(crate) enum Work {
     Views,
     /// Counters are told to grow.
     Counters,
+    /// Counters are told to grow, each increment by a name under which it may be sent again.
+    Named,
     /// Ten partitions are written by a logged batch.
     Batches,
 }
 
 impl Work {
     /// Those that have a rule of their own.
-    pub(crate) const SCENARIOS: [Work; 6] =
-        [Work::Bank, Work::Counters, Work::Batches, Work::Conditional, Work::Indexed, Work::Views];
+    pub(crate) const SCENARIOS: [Work; 7] = [
+        Work::Bank,
+        Work::Counters,
+        Work::Batches,
+        Work::Conditional,
+        Work::Indexed,
+        Work::Views,
+        Work::Named,
+    ];
 
     /// What the tool calls its data.
     pub(crate) fn name(self) -> &'static str {
@@ -138,6 +147,7 @@ impl Work {
             Work::Indexed => "indexed",
             Work::Views => "views",
             Work::Counters => "counters",
+            Work::Named => "named",
             Work::Batches => "batches",
         }
     }
@@ -147,7 +157,8 @@ impl Work {
         match self {
             Work::Records => "20000",
             Work::Bank | Work::Batches => "500",
-            Work::Conditional | Work::Counters | Work::Indexed | Work::Views => "1000",
+            Work::Conditional | Work::Counters | Work::Named => "1000",
+            Work::Indexed | Work::Views => "1000",
         }
     }
 
@@ -160,6 +171,7 @@ impl Work {
             Work::Indexed => &["--workload", "indexed"],
             Work::Views => &["--workload", "views"],
             Work::Counters => &["--workload", "counters"],
+            Work::Named => &["--workload", "named"],
             Work::Batches => &["--workload", "batches"],
         }
     }

@@ -200,12 +200,13 @@ pub struct LoadFlags {
 #[derive(Args, Clone, Debug)]
 pub struct RunFlags {
     /// YCSB's core workload a to f, time series, customers, or data that obey a rule: bank, conditional,
-    /// counters, batches, indexed, views.
+    /// counters, named, batches, indexed, views.
     #[arg(long, value_enum, default_value_t = WorkloadName::A)]
     pub workload: WorkloadName,
     /// Other shares of operations, such as read=80,update=20. Of records: read, update, insert,
     /// scan, modify; of series: append, latest, window; of a bank: transfer, read, receipt;
-    /// of conditional rows: claim, change, contend, read; of counters: increment, read; of batches: batch, read;
+    /// of conditional rows: claim, change, contend, read; of counters: increment, read; of named ones: count, read;
+    /// of batches: batch, read;
     /// of customers: insert, read, mail, city, amount, both; of indexed rows: tag, find, read; of rows with a view:
     /// tag, update, remove, find.
     #[arg(long)]
@@ -319,6 +320,8 @@ pub enum WorkloadName {
     Conditional,
     /// Counters: each acknowledged increment is counted once.
     Counters,
+    /// Counters whose increments have names: sent again, each is counted once.
+    Named,
     /// Logged batches over 10 partitions: all of one, or nothing.
     Batches,
     /// Rows found by an index: exactly those whose column has the value.
@@ -342,6 +345,8 @@ pub enum DataName {
     Conditional,
     /// Counters that have counted once.
     Counters,
+    /// Counters whose increments have names.
+    Named,
     /// Groups of 10 partitions that a batch writes.
     Batches,
     /// Rows with an indexed column.
@@ -360,6 +365,7 @@ impl DataName {
             DataName::Bank => ScenarioName::Bank.table(),
             DataName::Conditional => ScenarioName::Conditional.table(),
             DataName::Counters => ScenarioName::Counters.table(),
+            DataName::Named => ScenarioName::Named.table(),
             DataName::Batches => ScenarioName::Batches.table(),
             DataName::Indexed => ScenarioName::Indexed.table(),
             DataName::Views => ScenarioName::Views.table(),
@@ -381,6 +387,7 @@ impl WorkloadName {
             WorkloadName::Bank => DataName::Bank,
             WorkloadName::Conditional => DataName::Conditional,
             WorkloadName::Counters => DataName::Counters,
+            WorkloadName::Named => DataName::Named,
             WorkloadName::Batches => DataName::Batches,
             WorkloadName::Indexed => DataName::Indexed,
             WorkloadName::Views => DataName::Views,

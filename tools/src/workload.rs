@@ -8,7 +8,7 @@
 //!
 //! `record` is YCSB's table and its statements, `ring` the order of its keys, `ycsb` the mixes A to F over it and its load phase,
 //! `series` the time series, `customers` rows that follow from their keys and are found by indexes, `check` the reading back of a journal or of a whole data set of these two.
-//! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `batches`, `indexed`, `views`.
+//! `scenario` is what has data of its own: `bank`, `conditional`, `counters`, `named`, `batches`, `indexed`, `views`.
 //!
 //! What is not idempotent is told of each time it is sent: `begin`, and then either `written` or `settled`.
 
@@ -20,6 +20,7 @@ pub mod counters;
 pub mod customers;
 pub mod indexed;
 pub mod mix;
+pub mod named;
 pub mod record;
 pub mod ring;
 pub mod rule;
@@ -79,6 +80,10 @@ pub enum Verb {
     Contend,
     /// Adds one to a counter.
     Increment,
+    /// Adds one to a counter under a name: sent again, it is counted once.
+    Count,
+    /// Sends an increment again that was begun as number `detail`, under its name.
+    Settle,
     /// Writes rows of several partitions in one logged batch.
     Batch,
     /// Writes a row with an indexed column.
@@ -115,7 +120,7 @@ impl Verb {
             Verb::Latest => Kind::Latest,
             Verb::Window => Kind::Window,
             Verb::Transfer => Kind::Transfer,
-            Verb::Increment => Kind::Increment,
+            Verb::Increment | Verb::Count | Verb::Settle => Kind::Increment,
             Verb::Batch => Kind::Batch,
             Verb::Find | Verb::FindAll => Kind::Find,
             Verb::ByMail | Verb::ByCity | Verb::ByBoth => Kind::Find,
@@ -131,7 +136,8 @@ impl Verb {
             matches!(self, Verb::Open | Verb::Transfer | Verb::Increment | Verb::Batch);
         let of_rows =
             matches!(self, Verb::Claim | Verb::Change | Verb::Contend | Verb::Tag | Verb::Remove);
-        of_tables || of_scenarios || of_rows
+        let of_names = matches!(self, Verb::Count | Verb::Settle);
+        of_tables || of_scenarios || of_rows || of_names
     }
 
     /// What is done when it is not known whether an attempt arrived.

@@ -272,8 +272,10 @@ impl Recorder {
         if let Some(journal) = &mut self.journal
             && mask != 0
         {
-            let key = self.workload.rule.journal_key(&pending.op);
-            journal.note(Record { key, sequence: pending.sequence, mask });
+            let rule = &self.workload.rule;
+            let key = rule.journal_key(&pending.op);
+            let sequence = rule.journal_sequence(&pending.op, pending.sequence);
+            journal.note(Record { key, sequence, mask });
         }
     }
 

@@ -1,12 +1,13 @@
 //! A prepared statement as bytes: everything of an EXECUTE that does not change, made once.
 //!
 //! ```text
-//! header(9) [id] [metadata id v5] consistency flags count │ value* │ timestamp
-//! └──────────────── copied per request ─────────────────┘ │ bound  │ patched in
+//! header(9) [payload: name] [id] [metadata id v5] consistency flags count │ value* │ timestamp
+//! └───────────────────────── copied per request ────────────────────────┘ │ bound  │ patched in, as the name
 //! ```
 
 use cql::frame::Version;
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header, Opcode};
+use cql::frame::request::REQUEST_ID;
 use cql::frame::writer;
 
 use super::handshake::{Prepared, Target};
@@ -16,31 +17,54 @@ const VALUES: u8 = 0x01;
 const SKIP_METADATA: u8 = 0x02;
 const TIMESTAMP: u8 = 0x20;
 
+/// Bytes of a name.
+const NAME_BYTES: usize = 16;
+
 /// Where the stream number is in a header, and the body's length.
 const STREAM_AT: usize = 2;
 const LENGTH_AT: usize = 5;
+
+/// What an execution carries beside its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing; the description of the columns is left out of the answer.
+    Read,
+    /// The timestamp of the write.
+    Write,
+    /// Its timestamp, and a name by which the server knows it when it is sent again.
+    NamedWrite,
+}
 
 /// The constant part of an EXECUTE.
 #[derive(Clone, Debug)]
 pub struct Template {
     prefix: Vec<u8>,
+    /// Where its name is, if it has one.
+    name_at: Option<usize>,
     /// Where the number of values is.
     count_at: usize,
     is_write: bool,
 }
 
 impl Template {
-    /// For `prepared`; a write carries its timestamp, a read leaves the columns' description out.
-    pub fn new(prepared: &Prepared, target: &Target, is_write: bool) -> Template {
+    /// The execution of `prepared`, in this form.
+    pub fn new(prepared: &Prepared, target: &Target, form: Form) -> Template {
+        let (is_write, is_named) = (form != Form::Read, form == Form::NamedWrite);
         let header = Header {
             version: target.version,
-            flags: Flags::default(),
+            flags: if is_named { Flags::PAYLOAD } else { Flags::default() },
             stream: 0,
             opcode: Opcode::Execute,
             body_bytes: 0,
         };
         let mut prefix = Vec::new();
         header.put(Direction::Request, &mut prefix);
+        if is_named {
+            writer::short(&mut prefix, 1);
+            writer::string(&mut prefix, REQUEST_ID);
+            writer::bytes(&mut prefix, Some(&[0; NAME_BYTES]));
+        }
+        let name_at = is_named.then(|| prefix.len() - NAME_BYTES);
         writer::short_bytes(&mut prefix, &prepared.id);
         if target.version >= Version::V5 {
             writer::short_bytes(&mut prefix, &prepared.result_metadata_id);
@@ -54,20 +78,23 @@ impl Template {
         }
         let count_at = prefix.len();
         writer::short(&mut prefix, 0);
-        Template { prefix, count_at, is_write }
+        Template { prefix, name_at, count_at, is_write }
     }
 
-    /// Appends one request on `stream`; `bind` binds its values.
+    /// Appends one request on `stream`; `bind` binds its values, `name` gives its name if it has one.
     #[inline]
     pub fn append(
         &self,
-        stream: u16,
-        timestamp_us: u64,
+        (stream, timestamp_us): (u16, u64),
         out: &mut Vec<u8>,
+        name: impl FnOnce() -> [u8; NAME_BYTES],
         bind: impl FnOnce(&mut Binder<'_>),
     ) {
         let start = out.len();
         out.extend_from_slice(&self.prefix);
+        if let Some(at) = self.name_at {
+            out[start + at..][..NAME_BYTES].copy_from_slice(&name());
+        }
         out[start + STREAM_AT..][..2].copy_from_slice(&stream.to_be_bytes());
         let mut binder = Binder::new(out);
         bind(&mut binder);
@@ -96,7 +123,11 @@ mod tests {
     #[test]
     fn a_server_reads_what_was_bound() {
         for version in [Version::V3, Version::V4, Version::V5] {
-            for is_write in [true, false] {
+            for form in [Form::Read, Form::Write, Form::NamedWrite] {
+                let (is_write, is_named) = (form != Form::Read, form == Form::NamedWrite);
+                if is_named && version == Version::V3 {
+                    continue;
+                }
                 let target = Target {
                     address: "127.0.0.1:9042".parse().unwrap(),
                     version,
@@ -107,12 +138,13 @@ mod tests {
                     consistency: Consistency::LocalQuorum,
                 };
                 let prepared = Prepared { id: vec![9; 16], result_metadata_id: vec![8; 16] };
-                let template = Template::new(&prepared, &target, is_write);
+                let template = Template::new(&prepared, &target, form);
                 let mut out = b"earlier frame".to_vec();
-                template.append(513, 77, &mut out, |binder| {
+                let bind = |binder: &mut Binder<'_>| {
                     binder.value(b"abc");
                     binder.value(b"");
-                });
+                };
+                template.append((513, 77), &mut out, || [5; 16], bind);
                 let frame = &out[13..];
                 let header = Header::decode(frame, Direction::Request).unwrap().unwrap();
                 assert_eq!((header.stream, header.frame_bytes()), (513, frame.len()));
@@ -123,6 +155,7 @@ mod tests {
                 assert_eq!(execute.id, [9; 16]);
                 assert_eq!(execute.parameters.consistency, Consistency::LocalQuorum);
                 assert_eq!(execute.parameters.timestamp_us, is_write.then_some(77));
+                assert_eq!(execute.parameters.request_id, is_named.then_some(&[5; 16][..]));
                 assert_eq!(execute.parameters.skip_metadata, !is_write);
                 let values: Vec<_> = execute.parameters.values.iter().collect();
                 assert_eq!(values, [Value::Bytes(b"abc"), Value::Bytes(b"")]);

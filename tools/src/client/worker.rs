@@ -32,14 +32,14 @@ use super::link::{Received, reply};
 use super::pace::{Pace, Sequencer};
 use super::queues::{Order, PendingOp, ShardQueues};
 use super::recorder::{CONNECTION_LOST, NextStep, Recorder};
-use super::statement::Template;
+use super::statement::{Form, Template};
 use super::sys::{Ready, pin_to_core, sharpen_timers};
 use super::topology::Topology;
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 use crate::limits::{FIELDS_MAX, WAIT_NS_MAX};
 use crate::measure::interval::Interval;
-use crate::workload::{Next, Now};
+use crate::workload::{Next, Now, Rule};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -69,14 +69,19 @@ struct Server {
 }
 
 impl Server {
-    /// Prepares these statements, on a connection of their own.
-    fn prepare(&mut self, statements: &[String]) -> Result<()> {
+    /// Prepares the statements of a workload, on a connection of their own.
+    fn prepare(&mut self, rule: &dyn Rule) -> Result<()> {
+        let statements = rule.statements();
         let mut link = self.target.open()?.link;
         let mut templates = Vec::with_capacity(statements.len());
-        for text in statements {
+        for (number, text) in statements.iter().enumerate() {
             let prepared = self.target.prepare(&mut link, text)?;
-            let is_write = !text.starts_with("SELECT");
-            templates.push(Template::new(&prepared, &self.target, is_write));
+            let form = match text.starts_with("SELECT") {
+                true => Form::Read,
+                false if rule.is_named(number) => Form::NamedWrite,
+                false => Form::Write,
+            };
+            templates.push(Template::new(&prepared, &self.target, form));
         }
         self.templates = templates;
         self.unprepared = false;
@@ -114,7 +119,7 @@ impl Worker {
         for (turn, &shard) in plan.shards.iter().enumerate() {
             worker.connect(turn, shard, plan.in_flight)?;
         }
-        worker.server.prepare(&worker.recorder.workload.rule.statements())?;
+        worker.server.prepare(&*worker.recorder.workload.rule)?;
         let queues_of_connections = worker.connections.list.iter().map(|one| one.queue);
         worker.queues.open(queues_of_connections.collect(), plan.in_flight);
         Ok(worker)
@@ -305,8 +310,10 @@ impl Worker {
         let rule = &recorder.workload.rule;
         let template = &server.templates[rule.statement(&pending.op)];
         connections.put(index, pending, now.elapsed_ns, floor, |stream, out| {
-            template.append(stream, pending.sequence, out, |binder| {
-                rule.bind(&pending.op, pending.sequence, binder);
+            let (op, sequence) = (&pending.op, pending.sequence);
+            let name = || rule.name(op, sequence);
+            template.append((stream, sequence), out, name, |binder| {
+                rule.bind(op, sequence, binder);
             });
         });
     }

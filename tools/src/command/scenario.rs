@@ -14,7 +14,7 @@ use super::Job;
 use super::prove::check_job;
 use crate::error::{Error, Result};
 use crate::flags::{DataFlags, RunFlags, VerifyFlags};
-use crate::journal::{Record, header_of, records_by_key};
+use crate::journal::{Journal, Record, header_of, records_by_key};
 use crate::ledger::{self, Frontier, Tallies};
 use crate::popularity::Popularity;
 use crate::report::units::grouped;
@@ -112,7 +112,11 @@ pub(super) fn prove(name: ScenarioName, flags: &VerifyFlags) -> Result<bool> {
         None => (0..data.records).collect(),
     };
     let keys = name.checked(keys);
-    let job = check_job(flags, words, keys.len())?;
+    let mut job = check_job(flags, words, keys.len())?;
+    if let (ScenarioName::Named, Some(path)) = (name, &flags.journal) {
+        // What was in doubt is sent again, and acknowledged.
+        job.journal = Some(Journal::open(path, &header_of(path)?)?);
+    }
     let data = DataFlags { records: 0, ..data };
     let known = known(name, &data, promises, |_| UNKNOWN)?;
     walk((name, name.checking()), &known, keys, job)

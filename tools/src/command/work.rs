@@ -275,6 +275,7 @@ mod tests {
         expect("bank", "70 % transfer, 15 % read, 15 % receipt");
         expect("conditional", "50 % change, 20 % claim, 30 % read");
         expect("counters", "70 % increment, 30 % read");
+        expect("named", "70 % count, 30 % read");
         expect("indexed", "50 % tag, 40 % find, 10 % read");
         expect("batches", "60 % batch, 40 % read");
         expect("customers", "25 % by mail, 25 % by city, 50 % by amount");

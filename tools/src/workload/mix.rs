@@ -14,7 +14,7 @@ pub struct Mix {
 }
 
 /// What `--mix` calls the verbs.
-const NAMES: [(&str, Verb); 22] = [
+const NAMES: [(&str, Verb); 23] = [
     ("read", Verb::Read),
     ("update", Verb::Update),
     ("insert", Verb::Insert),
@@ -29,6 +29,7 @@ const NAMES: [(&str, Verb); 22] = [
     ("change", Verb::Change),
     ("contend", Verb::Contend),
     ("increment", Verb::Increment),
+    ("count", Verb::Count),
     ("batch", Verb::Batch),
     ("tag", Verb::Tag),
     ("find", Verb::Find),
@@ -104,6 +105,7 @@ impl fmt::Display for Mix {
                 Verb::Claim => "claim",
                 Verb::Change => "change",
                 Verb::Contend => "contend",
+                Verb::Count => "count",
                 Verb::Tag => "tag",
                 Verb::Remove => "remove",
                 Verb::ByMail => "by mail",

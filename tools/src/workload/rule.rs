@@ -57,6 +57,21 @@ pub trait Rule: fmt::Debug + Send {
     /// `op` is over, and was not answered as done.
     fn failed(&mut self, _op: &Op) {}
 
+    /// Whether each execution of a statement has a name, by which the server knows one that is sent again.
+    fn is_named(&self, _statement: usize) -> bool {
+        false
+    }
+
+    /// The name of the write `op` with number `sequence`, where its statement has names.
+    fn name(&self, _op: &Op, _sequence: u64) -> [u8; 16] {
+        [0; 16]
+    }
+
+    /// The number that the journal knows the write `op` with number `sequence` by.
+    fn journal_sequence(&self, _op: &Op, sequence: u64) -> u64 {
+        sequence
+    }
+
     /// The key that the journal knows the write `op` by.
     fn journal_key(&self, op: &Op) -> u64 {
         op.key

@@ -4,6 +4,7 @@
 //! bank         conditional batches   no money appears or vanishes; applied transfers are there, refused ones are not
 //! conditional  conditional writes    a row shows the newest of those applied to it, or a newer one
 //! counters     increments            each acknowledged one is counted once; those in doubt may be
+//! named        increments with names each is counted once, also if it is sent again
 //! batches      logged batches        all rows of a batch carry its number, or none
 //! indexed      queries by an index   exactly the rows whose column has the value
 //! views        a view of a table     exactly the rows that the table has, each where its newest write puts it
@@ -23,12 +24,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand::rngs::SmallRng;
 
 use super::mix::Mix;
 use super::{Rule, Verb};
-use super::{bank, batches, conditional, counters, indexed, views};
+use super::{bank, batches, conditional, counters, indexed, named, views};
 use crate::error::{Error, Result};
 use crate::journal::Record;
 use crate::ledger::{Range, Tallies};
@@ -43,6 +45,8 @@ pub enum ScenarioName {
     Conditional,
     /// Counters that only grow.
     Counters,
+    /// Counters whose increments have names.
+    Named,
     /// Batches over several partitions.
     Batches,
     /// Rows that are found by an index.
@@ -53,10 +57,11 @@ pub enum ScenarioName {
 
 impl ScenarioName {
     /// All of them.
-    pub const ALL: [ScenarioName; 6] = [
+    pub const ALL: [ScenarioName; 7] = [
         ScenarioName::Bank,
         ScenarioName::Conditional,
         ScenarioName::Counters,
+        ScenarioName::Named,
         ScenarioName::Batches,
         ScenarioName::Indexed,
         ScenarioName::Views,
@@ -73,6 +78,7 @@ impl ScenarioName {
             ScenarioName::Bank => "bank",
             ScenarioName::Conditional => "conditional",
             ScenarioName::Counters => "counters",
+            ScenarioName::Named => "named",
             ScenarioName::Batches => "batches",
             ScenarioName::Indexed => "indexed",
             ScenarioName::Views => "views",
@@ -93,6 +99,7 @@ impl ScenarioName {
             ScenarioName::Bank => "banks of 8 accounts",
             ScenarioName::Conditional => "rows",
             ScenarioName::Counters => "counters",
+            ScenarioName::Named => "counters with names",
             ScenarioName::Batches => "groups of 10 partitions",
             ScenarioName::Indexed => "rows with an index",
             ScenarioName::Views => "rows with a view",
@@ -105,6 +112,7 @@ impl ScenarioName {
             ScenarioName::Bank => bank::COLUMNS,
             ScenarioName::Conditional => conditional::COLUMNS,
             ScenarioName::Counters => counters::COLUMNS,
+            ScenarioName::Named => named::COLUMNS,
             ScenarioName::Batches => batches::COLUMNS,
             ScenarioName::Indexed => indexed::COLUMNS,
             ScenarioName::Views => views::COLUMNS,
@@ -138,6 +146,7 @@ impl ScenarioName {
                 &[(Verb::Change, 50.0), (Verb::Claim, 20.0), (Verb::Read, 30.0)]
             }
             ScenarioName::Counters => &[(Verb::Increment, 70.0), (Verb::Read, 30.0)],
+            ScenarioName::Named => &[(Verb::Count, 70.0), (Verb::Read, 30.0)],
             ScenarioName::Batches => &[(Verb::Batch, 60.0), (Verb::Read, 40.0)],
             ScenarioName::Indexed => &[(Verb::Tag, 50.0), (Verb::Find, 40.0), (Verb::Read, 10.0)],
             // Of each write what the view shows is read.
@@ -158,6 +167,7 @@ impl ScenarioName {
         match self {
             ScenarioName::Bank | ScenarioName::Conditional => Verb::Open,
             ScenarioName::Counters => Verb::Increment,
+            ScenarioName::Named => Verb::Count,
             ScenarioName::Batches => Verb::Batch,
             ScenarioName::Indexed | ScenarioName::Views => Verb::Tag,
         }
@@ -168,6 +178,7 @@ impl ScenarioName {
         match self {
             ScenarioName::Bank | ScenarioName::Views => Verb::Whole,
             ScenarioName::Indexed => Verb::FindAll,
+            ScenarioName::Named => Verb::Settle,
             _ => Verb::Read,
         }
     }
@@ -181,6 +192,7 @@ impl ScenarioName {
     pub fn base(self, records: &[Record]) -> Range {
         match self {
             ScenarioName::Counters => counters::promised(records),
+            ScenarioName::Named => named::promised(records),
             _ => UNKNOWN,
         }
     }
@@ -191,6 +203,10 @@ impl ScenarioName {
             ScenarioName::Bank => Box::new(bank::Bank::new(known, rng)),
             ScenarioName::Conditional => Box::new(conditional::Conditional::new(known, rng)),
             ScenarioName::Counters => Box::new(counters::Counters::new(known)),
+            ScenarioName::Named => {
+                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                Box::new(named::Named::new(known, since.as_micros() as u64))
+            }
             ScenarioName::Batches => Box::new(batches::Batches::new(known)),
             ScenarioName::Indexed => Box::new(indexed::Indexed::new(known)),
             ScenarioName::Views => Box::new(views::Views::new(known)),

@@ -98,7 +98,7 @@ impl Worker {
             }
         }
         if server.unprepared {
-            server.prepare(&self.recorder.workload.rule.statements())?;
+            server.prepare(&*self.recorder.workload.rule)?;
         }
         Ok(())
     }

@@ -34,6 +34,8 @@ enum Fault {
     DoesHalf,
     /// An index does not hear of it, nor a view.
     HidesFromIndex,
+    /// Its name is not kept: sent again, it is done again.
+    ForgetsName,
 }
 
 /// A server as a map: (partition, row) to its cells.
@@ -48,6 +50,8 @@ struct Model {
     /// The newest removal of each key.
     removals: BTreeMap<i64, u64>,
     writes: u64,
+    /// Names of increments that were done.
+    names: HashSet<[u8; 16]>,
 }
 
 fn int(value: &[u8]) -> i64 {
@@ -64,12 +68,25 @@ fn cell(number: i64) -> Option<Vec<u8>> {
 }
 
 impl Model {
+    fn new(fault: Fault, statements: Vec<String>) -> Model {
+        Model {
+            fault,
+            statements,
+            rows: BTreeMap::new(),
+            hidden: HashSet::new(),
+            view: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            writes: 0,
+            names: HashSet::new(),
+        }
+    }
+
     /// Executes one statement; the rows of its answer, as cells.
     fn execute(
         &mut self,
         statement: usize,
         values: &[&[u8]],
-        timestamp: u64,
+        (timestamp, name): (u64, Option<[u8; 16]>),
     ) -> Vec<Vec<Option<Vec<u8>>>> {
         let text = self.statements[statement].clone();
         assert_eq!(text.matches('?').count(), values.len(), "{text}");
@@ -106,6 +123,11 @@ impl Model {
             return if self.transfer(values, fault) { applied } else { refused };
         }
         if text.contains("hits + 1") {
+            let is_kept = fault != Fault::ForgetsName;
+            if name.is_some_and(|name| self.names.contains(&name)) {
+                return Vec::new();
+            }
+            self.names.extend(name.filter(|_| is_kept));
             let count = self.rows.entry((int(values[0]), 0)).or_insert_with(|| vec![cell(0)]);
             let more = match fault {
                 Fault::Forgets => 0,
@@ -272,6 +294,11 @@ struct Client {
 }
 
 impl Client {
+    fn new(workload: Workload) -> Client {
+        let (findings, journal, names) = Default::default();
+        Client { workload, sequence: 100, findings, journal, names }
+    }
+
     fn send(&mut self, op: &Op) -> (u64, Floor) {
         let mut floor = [0; FIELDS_MAX];
         if !op.verb.is_write() {
@@ -286,7 +313,8 @@ impl Client {
 
     fn note(&mut self, op: &Op, mask: u16) {
         if mask != 0 {
-            let record = Record { key: op.key, sequence: self.sequence, mask };
+            let sequence = self.workload.rule.journal_sequence(op, self.sequence);
+            let record = Record { key: op.key, sequence, mask };
             self.journal.entry(op.key).or_default().push(record);
         }
     }
@@ -302,7 +330,9 @@ impl Client {
             values.push(value);
             rest = more;
         }
-        let rows = model.execute(self.workload.rule.statement(op), &values, sequence);
+        let (rule, statement) = (&self.workload.rule, self.workload.rule.statement(op));
+        let name = rule.is_named(statement).then(|| rule.name(op, sequence));
+        let rows = model.execute(statement, &values, (sequence, name));
         let mut cells = Vec::new();
         for cell in rows.iter().flatten() {
             let length = cell.as_ref().map_or(-1, |value| value.len() as i32);
@@ -372,23 +402,8 @@ fn life(name: ScenarioName, fault: Fault) -> [Vec<&'static str>; 2] {
     let keys = (0..KEYS).collect();
     let filling =
         walk_over(keys, name, Known { judges: false, ..known(BTreeMap::new()) }, name.filling());
-    let mut client = Client {
-        workload: filling,
-        sequence: 100,
-        findings: Findings::default(),
-        journal: BTreeMap::new(),
-        names: HashSet::new(),
-    };
-    let statements = client.workload.rule.statements();
-    let mut model = Model {
-        fault: Fault::None,
-        statements,
-        rows: BTreeMap::new(),
-        hidden: HashSet::new(),
-        view: BTreeMap::new(),
-        removals: BTreeMap::new(),
-        writes: 0,
-    };
+    let mut client = Client::new(filling);
+    let mut model = Model::new(Fault::None, client.workload.rule.statements());
     drive(&mut client, &mut model, u64::MAX);
     model.fault = fault;
     let (mix, popularity) = (name.usual_mix(), Popularity::Uniform);
@@ -473,6 +488,45 @@ fn counts_that_are_lost_or_made_are_seen() {
         let wrong = vec!["wrong count"];
         assert_eq!(life(ScenarioName::Counters, fault), [wrong.clone(), wrong], "{fault:?}");
     }
+    for fault in [Fault::Forgets, Fault::DoesTwice, Fault::ForgetsName] {
+        let wrong = vec!["wrong count"];
+        assert_eq!(life(ScenarioName::Named, fault), [wrong.clone(), wrong], "{fault:?}");
+    }
+}
+
+/// A crash leaves increments in doubt, done or not: sent again with their names, all of them count, once.
+#[test]
+fn named_increments_in_doubt_are_settled_by_a_check() {
+    let record = |sequence, mask| Record { key: 3, sequence, mask };
+    let journal = vec![record(101, 1), record(101, 2), record(102, 1), record(103, 1)];
+    for (count, fault, wrong) in [(2, Fault::None, None), (3, Fault::None, Some("wrong count"))] {
+        let known = known(BTreeMap::from([(3, journal.clone())]));
+        let rule: Box<dyn Rule> = Box::new(named::Named::new(known, 1000));
+        let source =
+            Source::Walk { keys: Arc::new(vec![3]), next: 0, stride: 1, verb: Verb::Settle };
+        let mut model = Model::new(fault, rule.statements());
+        // 101 and 102 were done.
+        model.rows.insert((3, 0), vec![cell(count)]);
+        for number in [101_u128, 102] {
+            model.names.insert((3_u128 << 64 | number).to_be_bytes());
+        }
+        let mut client = Client::new(Workload { rule, source });
+        drive(&mut client, &mut model, u64::MAX);
+        let found: Vec<&str> = client.names.into_iter().collect();
+        assert_eq!(found, Vec::from_iter(wrong), "{count} before");
+        let settled: Vec<u64> = client.journal[&3].iter().map(|record| record.sequence).collect();
+        assert_eq!(settled, [102, 103], "the journal has them as acknowledged now");
+        assert_eq!(named::promised(&[&journal[..], &client.journal[&3]].concat()).low, 3);
+    }
+}
+
+/// What was begun so long ago that the server need not know its name is not sent again, and may have been counted.
+#[test]
+fn named_increments_of_long_ago_stay_in_doubt() {
+    let journal = BTreeMap::from([(3, vec![Record { key: 3, sequence: 101, mask: 1 }])]);
+    let now_us = 102 + crate::limits::NAMES_USED_US;
+    let mut rule = named::Named::new(known(journal), now_us);
+    assert_eq!(rule.op(Verb::Settle, 3).unwrap().verb, Verb::Read);
 }
 
 #[test]
