@@ -17,12 +17,14 @@ use super::shard::{MEMORY_BYTES, Shape};
 /// What drivers speak most.
 const VERSION: Version = Version::V4;
 
-/// The cores of a server, one client of it, and the two statements it has prepared.
+/// The cores of a server, one client of it, and the statements it has prepared.
 pub struct Desk {
     server: ManualServer,
     client: ClientId,
     read: Vec<u8>,
     write: Vec<u8>,
+    change: Vec<u8>,
+    increment: Vec<u8>,
 }
 
 impl Desk {
@@ -36,7 +38,8 @@ impl Desk {
         };
         let mut server = ManualServer::open(&disk, &config).expect("the disk has no faults");
         let client = server.connect(0, VERSION);
-        let mut desk = Desk { server, client, read: Vec::new(), write: Vec::new() };
+        let (read, write, change, increment) = Default::default();
+        let mut desk = Desk { server, client, read, write, change, increment };
         let each = |column: &dyn Fn(u16) -> String, between: &str| {
             (1..=shape.columns).map(column).collect::<Vec<_>>().join(between)
         };
@@ -48,9 +51,12 @@ impl Desk {
              {'class': 'SimpleStrategy', 'replication_factor': 1}",
         );
         desk.query(&format!("CREATE TABLE ks.cf (key blob PRIMARY KEY, {definitions})"));
+        desk.query("CREATE TABLE ks.counters (key blob PRIMARY KEY, n counter)");
         desk.read = desk.prepare(&format!("SELECT {columns} FROM ks.cf WHERE key = ?"));
         desk.write =
             desk.prepare(&format!("INSERT INTO ks.cf (key, {columns}) VALUES (?, {marks})"));
+        desk.change = desk.prepare("UPDATE ks.cf SET c1 = ? WHERE key = ? IF c1 = ?");
+        desk.increment = desk.prepare("UPDATE ks.counters SET n = n + 1 WHERE key = ?");
         desk
     }
 
@@ -108,6 +114,17 @@ impl Desk {
         let mut values = vec![key.as_slice()];
         values.resize(1 + usize::from(shape.columns), value.as_slice());
         execute(&self.write, &values, out);
+    }
+
+    /// The frame of a client that writes one column of record `number` if it has the value that every write gives it.
+    pub fn change_frame(&self, shape: &Shape, number: u64, out: &mut Vec<u8>) {
+        let (key, value) = (shape.key(number), shape.value(number));
+        execute(&self.change, &[&value, &key, &value], out);
+    }
+
+    /// The frame of a client that adds one to the counter of key `number`.
+    pub fn increment_frame(&self, shape: &Shape, number: u64, out: &mut Vec<u8>) {
+        execute(&self.increment, &[&shape.key(number)], out);
     }
 }
 

@@ -41,6 +41,12 @@ pub enum Path {
     StatementWriteAlone,
     /// The same with 16 writes in each commit.
     StatementWriteTogether,
+    /// A prepared conditional update that applies, 16 in a commit, from frame to frame.
+    StatementChangeTogether,
+    /// A prepared increment of a counter that has a commit of its own, from frame to frame.
+    StatementIncrementAlone,
+    /// The same with 16 increments in each commit.
+    StatementIncrementTogether,
     /// Not a path: what the simulated disk itself costs in `EngineWriteAlone`.
     DiskAlone,
     /// The same for `EngineWriteTogether`.
@@ -64,11 +70,14 @@ pub struct Counted {
 
 impl Path {
     /// All paths, in the order of the table.
-    pub const ALL: [Path; 9] = [
+    pub const ALL: [Path; 12] = [
         Path::StatementRead,
         Path::StatementReadAcross,
         Path::StatementWriteAlone,
         Path::StatementWriteTogether,
+        Path::StatementChangeTogether,
+        Path::StatementIncrementAlone,
+        Path::StatementIncrementTogether,
         Path::EngineRead,
         Path::EngineWriteAlone,
         Path::EngineWriteTogether,
@@ -103,6 +112,9 @@ impl Path {
             Path::StatementReadAcross => "statement-read-across",
             Path::StatementWriteAlone => "statement-write-alone",
             Path::StatementWriteTogether => "statement-write-together",
+            Path::StatementChangeTogether => "statement-change-together",
+            Path::StatementIncrementAlone => "statement-increment-alone",
+            Path::StatementIncrementTogether => "statement-increment-together",
             Path::DiskAlone => "disk-alone",
             Path::DiskTogether => "disk-together",
         }
@@ -117,6 +129,15 @@ impl Path {
             }
             Path::StatementWriteAlone => "prepared durable write, alone in its commit",
             Path::StatementWriteTogether => "prepared durable write, 16 in a commit",
+            Path::StatementChangeTogether => {
+                "prepared conditional update that applies, 16 in a commit, simulated disk included"
+            }
+            Path::StatementIncrementAlone => {
+                "prepared increment of a counter, alone in its commit, simulated disk included"
+            }
+            Path::StatementIncrementTogether => {
+                "prepared increment of a counter, 16 in a commit, simulated disk included"
+            }
             Path::EngineRead => "of which the engine: cached point read",
             Path::EngineWriteAlone => "of which the engine: durable write, alone in its commit",
             Path::EngineWriteTogether => "of which the engine: durable write, 16 in a commit",
@@ -140,8 +161,19 @@ impl Path {
             Path::EngineMerge => engine_merge(shape, operations),
             Path::StatementRead => statement_read(shape, operations),
             Path::StatementReadAcross => statement_read_across(shape, operations),
-            Path::StatementWriteAlone => statement_write(shape, operations, 1),
-            Path::StatementWriteTogether => statement_write(shape, operations, TOGETHER),
+            Path::StatementWriteAlone => statement_write(shape, operations, 1, Desk::write_frame),
+            Path::StatementWriteTogether => {
+                statement_write(shape, operations, TOGETHER, Desk::write_frame)
+            }
+            Path::StatementChangeTogether => {
+                statement_write(shape, operations, TOGETHER, Desk::change_frame)
+            }
+            Path::StatementIncrementAlone => {
+                statement_write(shape, operations, 1, Desk::increment_frame)
+            }
+            Path::StatementIncrementTogether => {
+                statement_write(shape, operations, TOGETHER, Desk::increment_frame)
+            }
             Path::DiskAlone => disk(shape, operations, 1),
             Path::DiskTogether => disk(shape, operations, TOGETHER),
         }
@@ -305,13 +337,16 @@ fn statement_read_across(shape: &Shape, operations: u64) -> Counted {
     counted(operations, || (0..operations / TOGETHER).for_each(&mut read))
 }
 
-fn statement_write(shape: &Shape, operations: u64, together: u64) -> Counted {
+/// Puts the frame of one write of a key into the input.
+type WriteFrame = fn(&Desk, &Shape, u64, &mut Vec<u8>);
+
+fn statement_write(shape: &Shape, operations: u64, together: u64, frame: WriteFrame) -> Counted {
     let mut desk = loaded(shape, 1);
     let all = WARMUP + operations;
     let inputs: Vec<Vec<u8>> = (0..all / together)
         .map(|batch| {
             let (mut input, turns) = (Vec::new(), batch * together..(batch + 1) * together);
-            turns.for_each(|turn| desk.write_frame(shape, strewn(turn), &mut input));
+            turns.for_each(|turn| frame(&desk, shape, strewn(turn), &mut input));
             input
         })
         .collect();
