@@ -7,7 +7,8 @@
 //! ```
 //!
 //! 1. Of one term the places come in order. Of several a source keeps the first of them at a time: a pass goes over the
-//!    terms again for those behind. So memory is bounded, whatever the terms are.
+//!    terms again for those behind. So memory is bounded, whatever the terms are. A pass keeps about as many as are
+//!    wanted, and each one after it [`MORE_EACH_PASS`] times as many, for what was wanted was not there.
 //! 2. A candidate is what some source says of a row, whether it is still so or not: who takes it reads the row.
 //! 3. An index file that cannot be read ends the lookup: [`Candidates::is_lost`] says so, and the rest is scanned.
 //! 4. Of a source that lacks the index the rows are gone through, and those are candidates that have one of the terms
@@ -35,6 +36,11 @@ pub(super) use unindexed::Unindexed;
 /// Work that a posting counts as, in bytes: a hundredth of a read's quantum.
 const POSTING_WORK_BYTES: usize = 256;
 
+/// Candidates that a pass takes in hand beside twice what is wanted.
+const TAKEN_MIN: usize = 16;
+/// So many times as many a pass takes as the one before it.
+const MORE_EACH_PASS: usize = 8;
+
 /// The candidates of a lookup.
 pub(super) struct Candidates<'r> {
     lookup: &'r IndexLookup,
@@ -55,8 +61,35 @@ struct Source<'r> {
     from: Named,
     /// All of the source that is behind `from` is in hand.
     is_done: bool,
-    /// How many are in hand at most.
-    at_once: usize,
+    /// How many are taken in hand.
+    at_once: AtOnce,
+}
+
+/// How many candidates one pass over the terms of a source takes in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AtOnce {
+    next: usize,
+    most: usize,
+}
+
+impl AtOnce {
+    /// So many in each pass.
+    pub(super) fn always(most: usize) -> AtOnce {
+        AtOnce { next: most, most }
+    }
+
+    /// Where so many rows are wanted, of which some may not be so any more.
+    pub(super) fn for_wanted(wanted: u64, most: usize) -> AtOnce {
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        AtOnce { next: wanted.saturating_mul(2).saturating_add(TAKEN_MIN).min(most), most }
+    }
+
+    /// How many the pass takes that begins.
+    fn take(&mut self) -> usize {
+        let taken = self.next;
+        self.next = taken.saturating_mul(MORE_EACH_PASS).min(self.most);
+        taken
+    }
 }
 
 enum Kind<'r> {
@@ -101,7 +134,7 @@ impl<'r> Candidates<'r> {
             impl Iterator<Item = Unindexed<'r>>,
         ),
         (from, last): (Named, Token),
-        (reading, (rows_at_once, places_at_once)): (Reading, (usize, usize)),
+        (reading, [rows_at_once, places_at_once]): (Reading, [AtOnce; 2]),
     ) -> Candidates<'r> {
         let memory = memtables
             .filter(|_| !planted(Bug::LookupSkipsMemory))
@@ -117,7 +150,7 @@ impl<'r> Candidates<'r> {
             let (begin, at_once) = match &kind {
                 Kind::Memory { .. } => (TokenRange::ALL.first, rows_at_once),
                 Kind::File { view, .. } => (view.entry.tokens.first, places_at_once),
-                Kind::Scan(scan) => (scan.begin(), 0),
+                Kind::Scan(scan) => (scan.begin(), AtOnce::always(0)),
             };
             // What the file has before is another view's: it would come late.
             let first = Named { token: begin, key: Vec::new(), clustering: None };
@@ -370,7 +403,7 @@ impl Source<'_> {
         match kind {
             Kind::Memory { memtable, ready, next } => {
                 let from = next.as_ref().filter(|next| *next > from).unwrap_or(from).clone();
-                let mut nearest = Nearest::new(*at_once);
+                let mut nearest = Nearest::new(at_once.take());
                 for range in &lookup.terms {
                     page.work(POSTING_WORK_BYTES);
                     page.pause_if_due().await.map_err(Lost::Read)?;
@@ -383,7 +416,7 @@ impl Source<'_> {
                 (*ready, *is_done) = (found.into(), is_all);
             }
             Kind::File { file, reading, ready, place, behind, .. } => {
-                let mut nearest = Nearest::new(*at_once);
+                let mut nearest = Nearest::new(at_once.take());
                 let mut walk = TermWalk::new(file, *reading);
                 for range in &lookup.terms {
                     page.work(POSTING_WORK_BYTES);
@@ -481,4 +514,19 @@ async fn gather_file<S: RowSink, P: AsyncFn()>(
         is_there = walk.next().await.map_err(of_index)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: for ten rows of a range 8,192 places of each file were kept and sorted.
+    #[test]
+    fn a_pass_takes_about_what_is_wanted_and_the_next_ones_more() {
+        let mut at_once = AtOnce::for_wanted(10, 8192);
+        assert_eq!([0; 5].map(|_| at_once.take()), [36, 288, 2304, 8192, 8192]);
+        assert_eq!(AtOnce::for_wanted(u64::MAX, 8192).take(), 8192);
+        let mut always = AtOnce::always(7);
+        assert_eq!([0; 2].map(|_| always.take()), [7, 7]);
+    }
 }

@@ -19,7 +19,7 @@ use model::read::{IndexLookup, Resume, RowSink, Slice};
 use model::schema::{ColumnKind, Index, IndexId};
 use model::{Token, TokenRange};
 
-use super::candidates::{Candidates, Unindexed};
+use super::candidates::{AtOnce, Candidates, Unindexed};
 use super::page::Page;
 use super::row::RowWanted;
 use super::{Read, Scratch};
@@ -171,9 +171,12 @@ impl<'r> Read<'r> {
         let views = self.indexed(lookup.index).into_iter().filter(|(view, _)| is_asked(view));
         let tokens = TokenRange { first: first.token, last };
         let scans = self.unindexed((index, tokens), &is_asked).into_iter();
+        // In reversed order all of a partition are taken in hand.
+        let wanted = if self.command.reversed { u64::MAX } else { self.wanted(lookup) };
         let at_once = match self.lookup_policy {
-            LookupPolicy::InPasses(count) => (count, count),
-            _ => (LOOKUP_ROWS_AT_ONCE, LOOKUP_PLACES_AT_ONCE),
+            LookupPolicy::InPasses(count) => [AtOnce::always(count); 2],
+            _ => [LOOKUP_ROWS_AT_ONCE, LOOKUP_PLACES_AT_ONCE]
+                .map(|most| AtOnce::for_wanted(wanted, most)),
         };
         let how = (self.reading(Reading::Point), at_once);
         Some(Candidates::new(lookup, (memtables, views, scans), (first, last), how))

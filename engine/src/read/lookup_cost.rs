@@ -195,7 +195,7 @@ impl<'r> Read<'r> {
     }
 
     /// How many candidates a page takes, as far as that is known: all, if there are other conditions.
-    fn wanted(&self, lookup: &IndexLookup) -> u64 {
+    pub(super) fn wanted(&self, lookup: &IndexLookup) -> u64 {
         let command = self.command;
         let column = self.definition.index_by_id(lookup.index).map(|index| index.column);
         let is_other = |filter: &Filter| filter.column(self.definition).map(|c| c.id) != column;
