@@ -39,5 +39,5 @@ pub use job::IndexProgress;
 pub(crate) use job::{IndexState, remove_files};
 pub(crate) use nearest::Nearest;
 pub(crate) use place::Place;
-pub(crate) use vectors::{Lists, VectorTerm};
+pub(crate) use vectors::{Lists, Reach, VectorTerm};
 pub(crate) use walk::TermWalk;

@@ -21,6 +21,8 @@ use crate::sstable::SstableId;
 pub(super) const FOOTER_BYTES: usize = 128;
 const VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"MSNA-IDX";
+/// Terms of vectors are these: files with others are made anew.
+const VECTOR_TERMS: u32 = 2;
 const CHECKSUM_AT: usize = FOOTER_BYTES - 8;
 
 /// What an index file says of itself.
@@ -55,7 +57,7 @@ pub(super) fn seed_of(sstable: SstableId, index: IndexId) -> u64 {
 }
 
 /// What an index indexes, as a number: column, its type as CQL writes it, which part, which form of texts, what is near
-/// among vectors. Fields that a user type gains leave it as it is: they change no term.
+/// among vectors, and what their terms are. Fields that a user type gains leave it as it is: they change no term.
 pub(super) fn fingerprint(table: &Table, index: &Index) -> u64 {
     let column = index.column(table);
     let kind = match column.kind {
@@ -74,7 +76,7 @@ pub(super) fn fingerprint(table: &Table, index: &Index) -> u64 {
     let Analysis { case_sensitive, normalize, ascii } = index.analysis;
     let texts = [case_sensitive, normalize, ascii].map(u8::from);
     let (name, position, ty) = (&column.name, column.position, &column.ty);
-    let near = index.similarity(table).map(|near| format!("\0{}", near.name()));
+    let near = index.similarity(table).map(|near| format!("\0{}\0{VECTOR_TERMS}", near.name()));
     let near = near.unwrap_or_default();
     xxh3_64(format!("{name}\0{kind} {position}\0{ty}\0{target}\0{texts:?}{near}").as_bytes())
 }

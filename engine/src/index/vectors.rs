@@ -1,8 +1,9 @@
 //! Vectors as terms of an index file: in lists by the nearest of some centroids, each in a byte for each part.
 //!
 //! ```text
-//! rows ─► Sample (bounded) ─► k-means ─► Codebook ─► a term for each vector
+//! rows ─► Sample (bounded) ─► k-means ─► reach (`vectors/reach.rs`) ─► Codebook ─► a term for each vector
 //! term   := 0 list:u16 vector            a centroid; its place says nothing
+//!         | 0 65535:u16 lists:u16 lists:u16      the reach of a search: nearly all, all of the nearest are in so many
 //!         | 1 list:u16 [vector]          a vector; of the list 65535 without parts: it is near everything
 //! vector := least:f32 step:f32 byte*     a part is least + step * byte; numbers are big-endian
 //! ```
@@ -10,9 +11,11 @@
 //! An inverted file as of SPANN (Chen et al., NeurIPS 2021), k-means as of Lloyd.
 //!
 //! 1. Every vector that can be measured has a term. One whose square is no ordinary number is in the list 65535.
-//! 2. For the angle, vectors are of length one. For the product, those of centroids have a part more, which makes all
-//!    vectors of the file as long as the longest (Bachrach et al., RecSys 2014): the largest product is the nearest.
-//! 3. The same rows give the same lists: nothing is random.
+//! 2. For the angle, vectors are of length one. For the product, k-means sees a part more, which makes all vectors of
+//!    the lists as long as the longest of them (Bachrach et al., RecSys 2014): the largest product is the nearest.
+//! 3. For the product, the longest vectors are in the list 65534, at which every search looks: they are near to most,
+//!    and lists of the others are by directions then (ranges of lengths: Yan et al., NeurIPS 2018).
+//! 4. The same rows give the same lists: nothing is random.
 
 use model::ColumnId;
 use model::bytes::Cursor;
@@ -23,12 +26,20 @@ use model::types::{CqlType, Similarity, dot_product, floats, square_distance};
 
 use crate::limits::{VECTOR_CENTROID_BYTES_MAX, VECTOR_LISTS_MAX, VECTOR_SAMPLE_BYTES_MAX};
 
+mod reach;
+
 /// Rounds of k-means: later ones hardly move the centroids.
 const ROUNDS: usize = 6;
 /// So many vectors of the sample for each list suffice.
 const SAMPLED_OF_LIST: usize = 32;
-/// The list of what is always looked at.
+/// The list of what is near everything; among the centroids, the term of the reach.
 const EVERYWHERE: u16 = u16::MAX;
+/// The list of the longest vectors.
+const LONG: u16 = u16::MAX - 1;
+/// It has this part of the vectors of an index of products, if lengths differ.
+const LONG_PART: usize = 8;
+/// A square that is more than so many times another is of a longer vector: parts in bytes are not exact.
+const LONGER: f32 = 1.05;
 /// Squares above this and, unless they are zero, below its inverse are no ordinary numbers.
 const SQUARE_MAX: f32 = 1e30;
 /// Parts that are multiplied between two pauses: about 0.1 ms.
@@ -41,7 +52,7 @@ const VECTOR: u8 = 1;
 /// Bytes of a vector in a term before its parts.
 const SCALE_BYTES: usize = 8;
 
-const _: () = assert!(VECTOR_LISTS_MAX < EVERYWHERE as u64);
+const _: () = assert!(VECTOR_LISTS_MAX < LONG as u64);
 
 /// What is known of the vectors of an index.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +70,7 @@ impl Space {
         Some(Space { column: index.column, dimensions: dimensions as usize, similarity })
     }
 
-    /// Parts of a centroid.
+    /// Parts of a centroid while lists are made.
     fn parts(&self) -> usize {
         self.dimensions + usize::from(self.similarity == Similarity::DotProduct)
     }
@@ -112,7 +123,6 @@ pub(super) struct Sample {
     most: usize,
     /// How many there were.
     seen: u64,
-    longest: f32,
     random: u64,
     vector: Vec<f32>,
     spare: Vec<u8>,
@@ -126,7 +136,7 @@ impl Sample {
         let wanted = lists_of(rows, space.parts()) * SAMPLED_OF_LIST;
         let most = wanted.min(VECTOR_SAMPLE_BYTES_MAX / of_vector).max(1);
         let (kept, vector, spare) = Default::default();
-        Some(Sample { space, kept, most, seen: 0, longest: 0.0, random: 1, vector, spare })
+        Some(Sample { space, kept, most, seen: 0, random: 1, vector, spare })
     }
 
     /// Looks at a row.
@@ -134,8 +144,9 @@ impl Sample {
         if !self.space.read(row, &mut self.vector) {
             return;
         }
-        let Some(square) = ordinary_square(&self.vector) else { return };
-        self.longest = self.longest.max(square);
+        if ordinary_square(&self.vector).is_none() {
+            return;
+        }
         let of_vector = SCALE_BYTES + self.space.dimensions;
         let kept = self.kept.len() / of_vector;
         self.seen += 1;
@@ -159,54 +170,80 @@ impl Sample {
         self.kept.len() / (SCALE_BYTES + self.space.dimensions)
     }
 
-    /// Puts a vector of the sample into `vector`, as centroids are.
-    fn get(&self, at: usize, codebook: &Codebook, vector: &mut Vec<f32>) {
+    /// Puts a vector of the sample into `vector`.
+    fn get(&self, at: usize, vector: &mut Vec<f32>) {
         let of_vector = SCALE_BYTES + self.space.dimensions;
         let bytes = &self.kept[at * of_vector..][..of_vector];
         let is_ours = get_vector(bytes, self.space.dimensions, vector);
         assert!(is_ours, "it was put so");
-        codebook.set_length(vector);
     }
 
-    /// Finds the centroids.
-    pub(super) async fn codebook(self, pause: &impl AsyncFn()) -> Codebook {
-        let (parts, count) = (self.space.parts(), self.count());
-        let lists = lists_of(self.seen, parts).min(count);
-        let (term, vector) = Default::default();
-        let longest = self.longest;
-        let mut codebook =
-            Codebook { space: self.space, longest, centroids: Vec::new(), term, vector };
+    /// The square of the length from which on vectors are in the list of the longest.
+    fn longest(&self) -> f32 {
+        if self.space.similarity != Similarity::DotProduct {
+            return f32::INFINITY;
+        }
         let mut one = Vec::new();
+        let square = |at| {
+            self.get(at, &mut one);
+            dot_product(&one, &one)
+        };
+        let mut squares: Vec<f32> = (0..self.count()).map(square).collect();
+        squares.sort_by(f32::total_cmp);
+        let at = squares.len() - squares.len() / LONG_PART;
+        squares.get(at.saturating_sub(1)).copied().unwrap_or(f32::INFINITY)
+    }
+
+    /// Finds the centroids, and how many lists a search has to look at.
+    pub(super) async fn codebook(self, pause: &impl AsyncFn()) -> Codebook {
+        let mut codebook = Codebook::new(self.space, self.longest());
+        let mut one = Vec::new();
+        // Those that get into lists.
+        let listed = |at: &usize| {
+            self.get(*at, &mut one);
+            !codebook.is_long(&one)
+        };
+        let listed: Vec<usize> = (0..self.count()).filter(listed).collect();
+        let lists = lists_of(self.seen, self.space.parts()).min(listed.len());
         for list in 0..lists {
-            self.get(list * count / lists, &codebook, &mut one);
+            self.get(listed[list * listed.len() / lists], &mut one);
+            codebook.set_length(&mut one);
             codebook.centroids.extend_from_slice(&one);
         }
         for _ in 0..ROUNDS {
-            let mut sums = vec![0f32; lists * parts];
-            let mut counts = vec![0u32; lists];
-            let mut work = 0;
-            for at in 0..count {
-                self.get(at, &codebook, &mut one);
-                let list = codebook.nearest(&one);
-                counts[list] += 1;
-                let sum = &mut sums[list * parts..][..parts];
-                sum.iter_mut().zip(&one).for_each(|(sum, part)| *sum += part);
-                work += (lists + 1) * parts;
-                if work >= STEP_PARTS {
-                    work = 0;
-                    pause().await;
-                }
-            }
-            // A centroid without vectors stays where it is.
-            for (list, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let sum = &sums[list * parts..][..parts];
-                let centroid = &mut codebook.centroids[list * parts..][..parts];
-                let mean = sum.iter().map(|sum| sum / *count as f32);
-                centroid.iter_mut().zip(mean).for_each(|(part, mean)| *part = mean);
-            }
-            pause().await;
+            self.round(&listed, &mut codebook, pause).await;
         }
+        codebook.reach = self.reach(&codebook, pause).await;
         codebook
+    }
+
+    /// Brings each centroid into the middle of those that are nearest to it.
+    async fn round(&self, listed: &[usize], codebook: &mut Codebook, pause: &impl AsyncFn()) {
+        let parts = self.space.parts();
+        let lists = codebook.centroids.len() / parts;
+        let (mut sums, mut counts) = (vec![0f32; lists * parts], vec![0u32; lists]);
+        let (mut one, mut work) = (Vec::new(), 0);
+        for at in listed {
+            self.get(*at, &mut one);
+            codebook.set_length(&mut one);
+            let list = codebook.nearest(&one);
+            counts[list] += 1;
+            let sum = &mut sums[list * parts..][..parts];
+            sum.iter_mut().zip(&one).for_each(|(sum, part)| *sum += part);
+            work += (lists + 1) * parts;
+            if work >= STEP_PARTS {
+                work = 0;
+                pause().await;
+            }
+        }
+        // A centroid without vectors stays where it is.
+        for (list, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let sum = &sums[list * parts..][..parts];
+            let centroid = &mut codebook.centroids[list * parts..][..parts];
+            let mean = sum.iter().map(|sum| sum / *count as f32);
+            centroid.iter_mut().zip(mean).for_each(|(part, mean)| *part = mean);
+        }
+        pause().await;
     }
 }
 
@@ -219,22 +256,34 @@ fn lists_of(vectors: u64, parts: usize) -> usize {
 /// The centroids of a file that is being made.
 pub(super) struct Codebook {
     space: Space,
-    /// The square of the longest vector's length.
+    /// The square of the length of the longest vector in lists.
     longest: f32,
     /// One behind the other.
     centroids: Vec<f32>,
+    reach: Reach,
     term: Vec<u8>,
     vector: Vec<f32>,
 }
 
 impl Codebook {
-    /// Gives the terms of the centroids.
+    fn new(space: Space, longest: f32) -> Codebook {
+        let (centroids, reach, term, vector) = Default::default();
+        Codebook { space, longest, centroids, reach, term, vector }
+    }
+
+    /// Gives the terms of the centroids, and of the reach.
     pub(super) fn give_lists(&self, mut give: impl FnMut(&[u8])) {
         for (list, centroid) in self.centroids.chunks_exact(self.space.parts()).enumerate() {
             let mut term = begin(CENTROID, list as u16);
-            put_vector(centroid, &mut term);
+            // The part more says nothing to a search, and would take the bytes of the others.
+            put_vector(&centroid[..self.space.dimensions], &mut term);
             give(&term);
         }
+        let mut term = begin(CENTROID, EVERYWHERE);
+        term.extend(
+            [self.reach.nearly, self.reach.all].iter().flat_map(|lists| lists.to_be_bytes()),
+        );
+        give(&term);
     }
 
     /// What a row takes, as bytes of a job's work.
@@ -258,12 +307,25 @@ impl Codebook {
             self.term = begin(VECTOR, EVERYWHERE);
             return;
         }
-        self.set_length(vector);
-        self.term = begin(VECTOR, self.nearest(vector) as u16);
+        let list = self.list_of(vector);
+        self.term = begin(VECTOR, list);
         put_vector(&vector[..self.space.dimensions], &mut self.term);
     }
 
-    /// Brings a vector to the length that those of the file have.
+    /// The list of a vector, which gets the length that those of the lists have.
+    fn list_of(&self, vector: &mut Vec<f32>) -> u16 {
+        if self.is_long(vector) {
+            return LONG;
+        }
+        self.set_length(vector);
+        self.nearest(vector) as u16
+    }
+
+    fn is_long(&self, vector: &[f32]) -> bool {
+        dot_product(vector, vector) > self.longest * LONGER
+    }
+
+    /// Brings a vector to the length that those of the lists have.
     fn set_length(&self, vector: &mut Vec<f32>) {
         let square = dot_product(vector, vector);
         match self.space.similarity {
@@ -293,11 +355,22 @@ fn begin(kind: u8, list: u16) -> Vec<u8> {
     vec![kind, high, low]
 }
 
+/// In how many lists, of those nearest to a vector, the nearest ten vectors are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Nearly all of them.
+    pub(crate) nearly: u16,
+    /// All of them, as far as that was seen.
+    pub(crate) all: u16,
+}
+
 /// A term of a file of vectors, as a search sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum VectorTerm {
     /// The centroid of this list, and how near it is.
     Centroid(u16, f32),
+    /// At how many lists a search of the file has to look.
+    Reach(Reach),
     /// A vector, and about how near it is.
     Vector(f32),
 }
@@ -326,8 +399,8 @@ impl Lists {
         [begin(VECTOR, list), end]
     }
 
-    /// The list that belongs to every search.
-    pub(crate) const EVERYWHERE: u16 = EVERYWHERE;
+    /// The lists that belong to every search.
+    pub(crate) const OF_ALL: [u16; 2] = [LONG, EVERYWHERE];
 
     /// How near a vector is that was read as a row stores it.
     pub(crate) fn nearness(&mut self, value: &[u8]) -> Option<f32> {
@@ -345,17 +418,16 @@ impl Lists {
         let rest = cursor.rest();
         let dimensions = self.wanted.len();
         match kind {
+            CENTROID if list == EVERYWHERE => {
+                let (&[nearly, all], []) = rest.as_chunks::<2>() else { return None };
+                let [nearly, all] = [nearly, all].map(u16::from_be_bytes);
+                Some(VectorTerm::Reach(Reach { nearly, all }))
+            }
             CENTROID => {
-                let is_product = self.similarity == Similarity::DotProduct;
-                let parts = dimensions + usize::from(is_product);
-                if !get_vector(rest, parts, &mut self.vector) {
+                if !get_vector(rest, dimensions, &mut self.vector) {
                     return None;
                 }
-                let centroid = &self.vector[..dimensions];
-                let nearness = match self.similarity {
-                    Similarity::Euclidean => -square_distance(&self.wanted, centroid),
-                    _ => dot_product(&self.wanted, centroid),
-                };
+                let nearness = nearness_of_list(self.similarity, &self.wanted, &self.vector);
                 Some(VectorTerm::Centroid(list, nearness))
             }
             VECTOR if list == EVERYWHERE && rest.is_empty() => {
@@ -374,6 +446,14 @@ impl Lists {
     }
 }
 
+/// How near a list is whose centroid, or a vector whose parts, are these.
+fn nearness_of_list(similarity: Similarity, wanted: &[f32], centroid: &[f32]) -> f32 {
+    match similarity {
+        Similarity::Euclidean => -square_distance(wanted, centroid),
+        _ => dot_product(wanted, centroid),
+    }
+}
+
 /// What a vector of a table takes in a file, in bytes; 0 of an index of terms.
 pub(super) fn vector_bytes(table: &Table, index: IndexId) -> u64 {
     Space::of(table, index).map_or(0, |space| 2 * (SCALE_BYTES + space.dimensions) as u64)
@@ -389,13 +469,14 @@ mod tests {
         let dimensions = vectors[0].len();
         let space = Space { column: ColumnId(1), dimensions, similarity };
         let longest = vectors.iter().filter_map(|v| ordinary_square(v)).fold(0.0, f32::max);
-        let (term, vector) = Default::default();
-        let mut codebook = Codebook { space, longest, centroids: Vec::new(), term, vector };
+        let mut codebook = Codebook::new(space, longest);
         let mut first = vectors[0].clone();
         codebook.set_length(&mut first);
         codebook.centroids = first;
         let mut terms = Vec::new();
         codebook.give_lists(|term| terms.push(term.to_vec()));
+        // What is behind the centroid is the reach.
+        terms.truncate(1);
         for vector in vectors {
             codebook.put_term(&mut vector.clone());
             terms.push(codebook.term.clone());
@@ -436,6 +517,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Before: the part that makes vectors equally long was in the bytes of centroids, and left the others one code.
+    #[test]
+    fn a_long_vector_leaves_the_parts_of_centroids_as_they_are() {
+        let vectors = [vec![0.2, 0.4], vec![0.4, 0.2], vec![3000.0, 4000.0]];
+        let terms = terms_of(Similarity::DotProduct, &vectors);
+        let mut lists = Lists::new(Similarity::DotProduct, &value(&[1.0, 0.0]));
+        let Some(VectorTerm::Centroid(0, nearness)) = lists.measure(&terms[0]) else {
+            panic!("a term of a centroid");
+        };
+        assert!((nearness - 0.2).abs() < 0.01, "{nearness}");
+    }
+
+    #[test]
+    fn of_products_the_longest_are_in_a_list_of_their_own() {
+        let space =
+            Space { column: ColumnId(1), dimensions: 2, similarity: Similarity::DotProduct };
+        let mut codebook = Codebook { centroids: vec![0.6, 0.8, 0.0], ..Codebook::new(space, 1.0) };
+        for (length, list) in [(0.5, 0), (1.01, 0), (2.0, LONG)] {
+            codebook.put_term(&mut vec![0.6 * length, 0.8 * length]);
+            assert!(codebook.term.starts_with(&begin(VECTOR, list)), "{length}");
+        }
+    }
+
+    #[test]
+    fn the_reach_of_a_file_reads_back() {
+        let space = Space { column: ColumnId(1), dimensions: 2, similarity: Similarity::Cosine };
+        let reach = Reach { nearly: 7, all: 300 };
+        let codebook = Codebook { reach, ..Codebook::new(space, f32::INFINITY) };
+        let mut lists = Lists::new(Similarity::Cosine, &value(&[1.0, 0.0]));
+        codebook.give_lists(|term| assert_eq!(lists.measure(term), Some(VectorTerm::Reach(reach))));
     }
 
     #[test]

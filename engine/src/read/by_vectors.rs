@@ -28,7 +28,7 @@ use super::page::Page;
 use super::{LookupPolicy, Read, Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::error::{Error, Result};
-use crate::index::{IndexFile, Lists, Place, TermWalk, VectorTerm};
+use crate::index::{IndexFile, Lists, Place, Reach, TermWalk, VectorTerm};
 use crate::limits::{
     LOOKUP_SLICES_AT_ONCE, NEAREST_CANDIDATE_BYTES_MAX, NEAREST_CANDIDATES_MAX, VECTOR_LISTS_MAX,
 };
@@ -37,8 +37,9 @@ use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
 use crate::table::{SharedMemtable, View};
 
-/// Of the lists of a file a search looks at this part, which is enough for 0.95 of the nearest ten of 100,000 vectors
-/// in clusters (`docs/vector-search.md`), and where less is to be missed at this one.
+/// Of the lists of a file a search looks at this part at least, which is enough for 0.95 of the nearest ten of 100,000
+/// vectors in clusters (`docs/vector-search.md`), and where less is to be missed at this one. Where the nearest are in
+/// more lists, the file says so.
 const LISTS_PART: usize = 8;
 const LISTS_PART_FOR_RECALL: usize = 3;
 /// It looks at no fewer of them.
@@ -249,9 +250,9 @@ impl Read<'_> {
                 .await?;
             for (at, (view, file)) in sources.filed.iter().enumerate() {
                 let rows = view.sstable.statistics().rows.max(1);
-                let wanted = |lists| match wants_all_lists {
+                let wanted = |lists, reach| match wants_all_lists {
                     true => lists,
-                    false => lists_wanted(index, nearest.rows, (lists, rows)),
+                    false => lists_wanted(index, nearest.rows, (lists, rows), reach),
                 };
                 self.gather_file((at, file), wanted, (&mut lists, &mut kept), page).await?;
             }
@@ -308,34 +309,35 @@ impl Read<'_> {
     async fn gather_file<P: AsyncFn()>(
         &self,
         (at, file): (usize, &Rc<IndexFile>),
-        wanted: impl Fn(usize) -> usize,
+        wanted: impl Fn(usize, Reach) -> usize,
         (lists, kept): (&mut Lists, &mut Kept),
         page: &mut Page<'_, NearestRows<'_>, P>,
     ) -> std::result::Result<(), Lost> {
         let of_file = |error| Lost::File(at, error);
         let stray = || of_file(Error::corrupt(file.path().as_str(), 0, "no term of a vector"));
         let mut walk = TermWalk::new(file, self.reading(Reading::Point));
-        let mut near: Vec<(f32, u16)> = Vec::new();
+        let (mut near, mut reach): (Vec<(f32, u16)>, Reach) = Default::default();
         let [begin, end] = Lists::centroids();
         let mut is_there = walk.seek(&begin).await.map_err(of_file)?;
         while is_there && walk.is_below(&end).map_err(of_file)? {
             let term = walk.term().map_err(of_file)?;
-            let Some(VectorTerm::Centroid(list, nearness)) = lists.measure(term) else {
-                return Err(stray());
-            };
-            if near.len() as u64 >= VECTOR_LISTS_MAX {
+            match lists.measure(term) {
+                Some(VectorTerm::Centroid(list, nearness)) => near.push((nearness, list)),
+                Some(VectorTerm::Reach(of_file)) => reach = of_file,
+                _ => return Err(stray()),
+            }
+            if near.len() as u64 > VECTOR_LISTS_MAX {
                 return Err(stray());
             }
-            near.push((nearness, list));
             page.work(term.len());
             page.pause_if_due().await?;
             is_there = walk.next().await.map_err(of_file)?;
         }
         near.sort_by(|(a, list_a), (b, list_b)| b.total_cmp(a).then(list_a.cmp(list_b)));
-        let wanted = wanted(near.len());
+        let wanted = wanted(near.len(), reach);
         kept.has_more_lists |= near.len() > wanted;
         let near = near.iter().take(wanted).map(|(_, list)| *list);
-        for list in near.chain([Lists::EVERYWHERE]) {
+        for list in near.chain(Lists::OF_ALL) {
             let [begin, end] = Lists::list(list);
             let mut is_there = walk.seek(&begin).await.map_err(of_file)?;
             while is_there && walk.is_below(&end).map_err(of_file)? {
@@ -430,10 +432,18 @@ impl Read<'_> {
 }
 
 /// How many lists of a file with so many rows a search looks at.
-fn lists_wanted(index: &Index, rows: usize, (lists, rows_of_file): (usize, u64)) -> usize {
-    let part = if index.prefers_recall() { LISTS_PART_FOR_RECALL } else { LISTS_PART };
+fn lists_wanted(
+    index: &Index,
+    rows: usize,
+    (lists, rows_of_file): (usize, u64),
+    reach: Reach,
+) -> usize {
+    let (part, reach) = match index.prefers_recall() {
+        true => (LISTS_PART_FOR_RECALL, reach.all),
+        false => (LISTS_PART, reach.nearly),
+    };
     let by_rows = (rows as u64 * LISTED_OF_ROW).saturating_mul(lists as u64) / rows_of_file;
-    (lists / part).max(LISTS_MIN).max(by_rows as usize)
+    (lists / part).max(LISTS_MIN).max(by_rows as usize).max(reach.into())
 }
 
 /// Offers the rows of a source, as they stand there.
