@@ -19,8 +19,9 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE, RANGE_READ_MEMORY_SHARE,
-    SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
+    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, NEAREST_MEMORY_SHARE, QUEUED_MEMORY_SHARE,
+    RANGE_READ_MEMORY_SHARE, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX, nearest_candidate_bytes,
+    nearest_rows_bytes,
 };
 use crate::table::Grown;
 
@@ -96,6 +97,16 @@ impl Budget {
     /// What reads of ranges may hold that are under way.
     pub(crate) fn range_reads_max(&self) -> usize {
         self.bytes / RANGE_READ_MEMORY_SHARE
+    }
+
+    /// What searches for the nearest rows may hold that are under way.
+    pub(crate) fn searches_max(&self) -> usize {
+        self.bytes / NEAREST_MEMORY_SHARE
+    }
+
+    /// What one of them is counted with: its rows and its candidates, each twice while they are handed on.
+    pub(crate) fn search_bytes(&self) -> usize {
+        2 * (nearest_rows_bytes(self.bytes) + nearest_candidate_bytes(self.bytes))
     }
 
     /// What memtables hold.

@@ -38,7 +38,7 @@ use crate::manifest::{Manifest, ViewEntry};
 use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
-use crate::read::{LookupPolicy, Scratch, Searches};
+use crate::read::{LookupPolicy, Scratch};
 use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -119,8 +119,8 @@ pub struct Engine {
     pub(crate) lookup_policy: Cell<LookupPolicy>,
     /// The bytes of reads of ranges that are under way.
     pub(crate) range_reads: Semaphore,
-    /// Searches for the nearest rows that are under way.
-    pub(crate) searches: Searches,
+    /// The bytes of searches for the nearest rows that are under way.
+    pub(crate) searches: Semaphore,
 }
 
 /// What a start has opened and an engine is made of.
@@ -154,6 +154,7 @@ impl Engine {
         let deferred = DeferredWrites::new(budget.deferred_max());
         let queues = PartitionQueues::new(budget.queued_max());
         let read_lists = HeldBytes::new(budget.queued_max());
+        let searches = Semaphore::new(budget.searches_max() as u64);
         let range_reads = Semaphore::new(budget.range_reads_max() as u64);
         let engine = Engine {
             disk,
@@ -189,7 +190,7 @@ impl Engine {
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
             range_reads,
-            searches: Searches::default(),
+            searches,
         };
         engine.count_schema();
         engine
@@ -222,6 +223,7 @@ impl Engine {
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
             range_read_bytes: self.range_reads.held(),
+            search_bytes: self.searches.held(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             ..self.counters.get()

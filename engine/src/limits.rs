@@ -543,11 +543,48 @@ pub const VECTOR_SAMPLE_BYTES_MAX: usize = 1 << 20;
 /// Candidates that a search keeps at a time at most; one that needs more goes over all rows.
 pub const NEAREST_CANDIDATES_MAX: usize = 32 << 10;
 
-/// Bytes of the keys of candidates that a search keeps at a time; one that needs more goes over all rows.
+/// Bytes of the candidates that a search keeps at a time, their keys included; one that needs more goes over all rows.
 pub const NEAREST_CANDIDATE_BYTES_MAX: usize = 8 << 20;
+/// No search keeps fewer bytes of candidates, and none fewer bytes of rows than twice this.
+pub const NEAREST_CANDIDATE_BYTES_MIN: usize = 512 << 10;
+/// The candidates of a search take this part of a shard's memory at most.
+pub const NEAREST_CANDIDATE_MEMORY_SHARE: usize = 128;
+/// The same of the rows that it has found; they are in memory twice when they are given.
+pub const NEAREST_ROWS_MEMORY_SHARE: usize = 32;
+/// All searches of a shard take this part of its memory at most, or are one. Others wait in order.
+pub const NEAREST_MEMORY_SHARE: usize = 8;
 
-/// Searches of vectors that a shard makes at a time, which bounds the memory of all. Others wait.
-pub const NEAREST_SEARCHES_MAX: usize = 8;
+/// What the rows of one search may take on a shard with so much memory, in bytes.
+pub const fn nearest_rows_bytes(memory_bytes: usize) -> usize {
+    let part = memory_bytes / NEAREST_ROWS_MEMORY_SHARE;
+    let (least, most) = (2 * NEAREST_CANDIDATE_BYTES_MIN, model::limits::NEAREST_ROWS_BYTES_MAX);
+    if part < least {
+        least
+    } else if part > most {
+        most
+    } else {
+        part
+    }
+}
+
+/// The same of its candidates.
+pub const fn nearest_candidate_bytes(memory_bytes: usize) -> usize {
+    let part = memory_bytes / NEAREST_CANDIDATE_MEMORY_SHARE;
+    let (least, most) = (NEAREST_CANDIDATE_BYTES_MIN, NEAREST_CANDIDATE_BYTES_MAX);
+    if part < least {
+        least
+    } else if part > most {
+        most
+    } else {
+        part
+    }
+}
+
+const _: () = assert!(
+    2 * NEAREST_MEMORY_SHARE * (NEAREST_ROWS_MEMORY_SHARE + NEAREST_CANDIDATE_MEMORY_SHARE)
+        <= NEAREST_ROWS_MEMORY_SHARE * NEAREST_CANDIDATE_MEMORY_SHARE,
+    "there is space for a search"
+);
 
 /// Candidates of one source that a lookup of several terms keeps at a time, in bytes some 16 for each of a file.
 pub const LOOKUP_PLACES_AT_ONCE: usize = 8 << 10;

@@ -19,8 +19,8 @@ mod lookup;
 mod lookup_cost;
 mod nearest;
 mod page;
+mod quantum;
 mod row;
-mod searches;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -37,9 +37,10 @@ use model::ordered::{AFTER, Reader};
 use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 use model::schema::{self, ColumnDrops};
 use model::{Token, TokenRange};
+pub use nearest::give_nearest;
 use page::Page;
+pub use quantum::Quantum;
 use row::RowWanted;
-pub(crate) use searches::Searches;
 pub use sources::ReadSources;
 
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
@@ -104,6 +105,10 @@ impl Engine {
         overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
+        let _search = match command.nearest {
+            Some(_) => Some(self.searches.take(self.budget.search_bytes() as u64).await),
+            None => None,
+        };
         let _place = self.place_of(command).await;
         let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause), overlays));
         // What is opened while it computes is opened for it: a core does one thing at a time.

@@ -65,6 +65,8 @@ pub struct Stats {
     pub index_bytes: u64,
     /// Memory that reads of ranges under way are counted with now: their windows and blocks.
     pub range_read_bytes: u64,
+    /// Memory that searches for the nearest rows under way are counted with now: rows, and candidates.
+    pub search_bytes: u64,
     /// Blocks found in the cache.
     pub cache_hits: u64,
     /// Blocks that had to be read.

@@ -4,9 +4,12 @@
 
 mod shard;
 
-use std::collections::BTreeMap;
+use std::cell::{Cell as Count, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use engine::io::{Disk, SimExec};
+use engine::limits::{NEAREST_MEMORY_SHARE, nearest_candidate_bytes, nearest_rows_bytes};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -123,4 +126,60 @@ fn the_nearest_rows_are_those_of_a_model() {
             }
         }
     });
+}
+
+/// Before: eight searches were made at a time, each of which may take tens of mebibytes, however small the shard was; and
+/// all that waited were woken when one ended.
+#[test]
+fn searches_at_once_take_a_part_of_the_memory_and_all_are_answered() {
+    const SEARCHES: usize = 40;
+    let memory_bytes = 64 << 20;
+    let bytes = nearest_rows_bytes(memory_bytes) + nearest_candidate_bytes(memory_bytes);
+    let most = (memory_bytes / NEAREST_MEMORY_SHARE / (2 * bytes)).max(1);
+    on_sim(6, async move |_, disk: Disk, exec: SimExec| {
+        let table = table();
+        let config = |seed| engine::Config { memory_bytes, ..config(seed) };
+        make(&disk, &config(1)).await;
+        let engine = shard::open(&disk, &exec, config(2), &schema_of([table.clone()])).await;
+        for key in 0..200u8 {
+            let written = record(&table, key, Some(vector(key.into())), 1);
+            shard::write(&engine, &written).await.unwrap();
+        }
+        let (under_way, largest) =
+            (Rc::<RefCell<BTreeSet<usize>>>::default(), Rc::new(Count::new(0)));
+        let done = Rc::new(Count::new(0));
+        for number in 0..SEARCHES {
+            let (under_way, largest) = (under_way.clone(), largest.clone());
+            let (engine, done, column) =
+                (engine.clone(), done.clone(), table.column("v").unwrap().id);
+            exec.spawn(async move {
+                let nearest = Nearest {
+                    index: IndexId(0),
+                    target: FilterTarget::Value(column),
+                    similarity: Similarity::Cosine,
+                    vector: bytes_of(number).into(),
+                    rows: 3,
+                };
+                let command = ReadCommand { nearest: Some(nearest), ..select_all(LATER_S) };
+                let pause = async || {
+                    under_way.borrow_mut().insert(number);
+                    largest.set(largest.get().max(under_way.borrow().len()));
+                    yield_now().await;
+                };
+                let mut found = Keys::default();
+                engine.read(&command, &mut found, pause).await.unwrap();
+                assert_eq!(found.0[0], number as u8);
+                under_way.borrow_mut().remove(&number);
+                done.set(done.get() + 1);
+            });
+        }
+        while done.get() < SEARCHES {
+            yield_now().await;
+        }
+        assert_eq!((largest.get(), engine.stats().search_bytes), (most, 0));
+    });
+}
+
+fn bytes_of(number: usize) -> Vec<u8> {
+    bytes(vector(number as u32))
 }

@@ -6,20 +6,27 @@
 //! owner 2 ─► its n nearest ─┘
 //! ```
 //!
-//! All owners are asked at once. A row that is one of the nearest of all is one of the nearest of its owner, so that
+//! Before it asks, a search waits in order for space in a part of the core's memory, for what each owner may send and
+//! for what is kept of it, and it has it until the last row is given. All owners are asked at once, and what one has
+//! sent is put together with the rest when it comes. A row that is one of the nearest of all is one of the nearest of
+//! its owner, so that
 //! nothing is missed; the vectors come with the rows, and are measured here again. Each owner's answer is bounded as
-//! the whole is (`model::limits::NEAREST_ROWS_BYTES_MAX`).
+//! the whole is (`engine::limits::nearest_rows_bytes`).
 
+use std::cell::RefCell;
 use std::time::Instant;
 
-use engine::{Error, Result};
-use model::read::{NearestRows, Partitions, ReadCommand, ReadEnd, RowSink};
+use engine::{Error, Result, give_nearest};
+use model::RowRef;
+use model::read::{Flow, NearestRows, PartitionRef, Partitions, ReadCommand, ReadEnd, RowSink};
 
 use crate::owner::{ShardId, Sharder};
+use crate::page::Page;
 use crate::protocol::Protocol;
+use crate::read_pauses::ReadPauses;
 use crate::router::join;
 use crate::scatter::{Owners, split_range};
-use crate::shard::Shard;
+use crate::shard::{Shard, group_of};
 
 impl<P: Protocol> Shard<P> {
     /// Reads the nearest rows of these owners.
@@ -31,25 +38,45 @@ impl<P: Protocol> Shard<P> {
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         let nearest = command.nearest.as_ref().expect("the nearest rows are wanted");
-        let parts = parts(owners, &command.partitions, self.sharder()).into_iter();
-        let part = |(owner, partitions)| {
-            self.page_of(owner, ReadCommand { partitions, ..command.clone() }, deadline)
-        };
-        let pages = join(parts.map(part)).await;
+        let parts = parts(owners, &command.partitions, self.sharder());
+        let bytes_max = self.engine.nearest_rows_bytes();
+        let _place = self.searches.take(((parts.len() + 1) * bytes_max) as u64).await;
         let schema = self.schema();
         let missing = || Error::invalid("the table was dropped");
         let table = schema.table_by_id(command.table).ok_or_else(missing)?;
-        let mut rows = NearestRows::new(nearest, table);
+        let rows = RefCell::new(NearestRows::new(nearest, table).with_bytes_max(bytes_max));
+        let pauses = ReadPauses::new(self.runtime(), group_of(command));
+        let pause = async || pauses.turn().await;
+        let part = async |(owner, partitions): (ShardId, Partitions)| -> Result<ReadEnd> {
+            let command = ReadCommand { partitions, ..command.clone() };
+            let page = self.page_of(owner, command, deadline).await?;
+            page.replay_in_turns(None, &mut Shared(&rows), &pause).await;
+            let Page { tombstones, blocks, cached_blocks, .. } = page;
+            Ok(ReadEnd { tombstones, blocks, cached_blocks, ..ReadEnd::default() })
+        };
         let mut end = ReadEnd::default();
-        for page in pages {
-            let page = page?;
-            page.replay(None, &mut rows);
-            end.tombstones += page.tombstones;
-            end.blocks += page.blocks;
-            end.cached_blocks += page.cached_blocks;
+        for part in join(parts.into_iter().map(part)).await {
+            let part = part?;
+            end.tombstones += part.tombstones;
+            end.blocks += part.blocks;
+            end.cached_blocks += part.cached_blocks;
         }
-        end.rows = rows.give(sink).map_err(|error| Error::invalid(error.to_string()))?;
+        end.rows = give_nearest(rows.into_inner(), sink, &pause).await?;
         Ok(end)
+    }
+}
+
+/// The rows of all owners, to which each adds its own.
+struct Shared<'s, 'n>(&'s RefCell<NearestRows<'n>>);
+
+impl RowSink for Shared<'_, '_> {
+    fn row(
+        &mut self,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Flow {
+        self.0.borrow_mut().row(partition, clustering, row)
     }
 }
 

@@ -11,6 +11,7 @@
 //!
 //! Bytes in a page come from this process and are trusted; nothing here is ever written to disk.
 
+use engine::Quantum;
 use model::bytes::{Cursor, put_bytes};
 use model::read::{Flow, PartitionRef, ReadEnd, Resume, RowSink};
 use model::{RowRef, Token};
@@ -90,8 +91,15 @@ impl Page {
     }
 
     /// Gives every row to `sink`, and says how the read ended. `before` is the resume point the
-    /// page was read from: it may have begun inside a partition.
-    pub fn replay(&self, before: Option<&Resume>, sink: &mut impl RowSink) -> ReadEnd {
+    /// page was read from: it may have begun inside a partition. `pause` is awaited after a quantum of rows, and after
+    /// each that costs the sink much.
+    pub async fn replay_in_turns(
+        &self,
+        before: Option<&Resume>,
+        sink: &mut impl RowSink,
+        pause: &impl AsyncFn(),
+    ) -> ReadEnd {
+        let mut quantum = Quantum::default();
         let mut place = Place::new(before);
         let Page { tombstones, blocks, cached_blocks, .. } = *self;
         for entry in self.entries() {
@@ -99,6 +107,9 @@ impl Page {
             if sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 let more = if place.rows == self.rows { self.more.clone() } else { place.resume() };
                 return ReadEnd { rows: place.rows, tombstones, blocks, cached_blocks, more };
+            }
+            if quantum.is_used_up(entry.bytes as usize, sink) {
+                pause().await;
             }
         }
         assert_eq!(place.rows, self.rows, "each row of the page was given");

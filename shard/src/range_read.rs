@@ -27,8 +27,9 @@ use crate::limits::{PIECES_OF_READ, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED};
 use crate::owner::ShardId;
 use crate::page::Page;
 use crate::protocol::Protocol;
+use crate::read_pauses::ReadPauses;
 use crate::scatter::{RangeWalk, split_range};
-use crate::shard::Shard;
+use crate::shard::{Shard, group_of};
 
 impl<P: Protocol> Shard<P> {
     /// Reads a range of several owners, in pieces and in token order.
@@ -49,15 +50,18 @@ impl<P: Protocol> Shard<P> {
             false => RANGE_PATIENCE_FILTERED,
         };
         let ask = |owner, piece| self.page_of(owner, piece, deadline);
-        walk_range(walk, ask, self.runtime().sleep(patience)).await
+        let pauses = ReadPauses::new(self.runtime(), group_of(command));
+        walk_range(walk, ask, self.runtime().sleep(patience), || pauses.turn()).await
     }
 }
 
-/// Walks a range to the end of its page. `ask` reads a piece; `patience` ends when the read has taken long.
+/// Walks a range to the end of its page. `ask` reads a piece; `patience` ends when the read has taken long;
+/// `pause` is awaited while rows are given.
 pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
     mut walk: RangeWalk<'_, S>,
     ask: impl Fn(ShardId, ReadCommand) -> F,
     patience: impl Future<Output = ()>,
+    pause: impl AsyncFn(),
 ) -> Result<ReadEnd> {
     let patience = pin!(patience);
     let (ahead, patience, piece_bytes) = (VecDeque::new(), Some(patience), walk.piece_bytes());
@@ -80,7 +84,7 @@ pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
         if let Some(next) = &mut next {
             asked.begin(next).await;
         }
-        let flow = walk.give(&page);
+        let flow = walk.give(&page, &pause).await;
         match next.filter(|_| flow == Flow::More) {
             Some(next) => turn = next,
             None => return Ok(walk.end()),

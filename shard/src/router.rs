@@ -192,13 +192,15 @@ impl<P: Protocol> Shard<P> {
     ) -> Result<ReadEnd> {
         let walk = KeysWalk::new(command.clone(), self.sharder, sink);
         let mut walk = walk.with_piece_bytes(self.piece_bytes);
+        let pauses = ReadPauses::new(self.runtime(), group_of(command));
+        let pause = async || pauses.turn().await;
         // One piece of each owner is on its way, or waits.
         let _place = self.key_pieces.take(walk.pieces_bytes()).await;
         loop {
             let pieces = walk.pieces().into_iter();
             let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece, deadline)));
             let pages: Result<Vec<Page>> = pages.await.into_iter().collect();
-            if let Some(end) = walk.take(pages?) {
+            if let Some(end) = walk.take(pages?, &pause).await {
                 return Ok(end);
             }
         }

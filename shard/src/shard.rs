@@ -79,6 +79,8 @@ pub struct Shard<P: Protocol> {
     pub(crate) range_pieces: Semaphore,
     /// The same of reads of keys.
     pub(crate) key_pieces: Semaphore,
+    /// The bytes of searches for the nearest rows that ask other cores.
+    pub(crate) searches: Semaphore,
     /// On the first core: a snapshot is being taken, removed or given back.
     pub(crate) snapshotting: AsyncMutex,
     /// The snapshots that go by themselves; only on the first core.
@@ -128,6 +130,7 @@ impl<P: Protocol> Shard<P> {
             piece_bytes: piece_bytes(memory_bytes),
             range_pieces: pieces(),
             key_pieces: pieces(),
+            searches: Semaphore::new(memory_bytes / engine::limits::NEAREST_MEMORY_SHARE as u64),
             snapshotting: AsyncMutex::default(),
             snapshots_expiring: Expiring::default(),
         })

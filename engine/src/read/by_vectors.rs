@@ -29,9 +29,7 @@ use super::{LookupPolicy, Read, Scratch, WaitPolicy};
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, Lists, Place, Reach, TermWalk, VectorTerm};
-use crate::limits::{
-    LOOKUP_SLICES_AT_ONCE, NEAREST_CANDIDATE_BYTES_MAX, NEAREST_CANDIDATES_MAX, VECTOR_LISTS_MAX,
-};
+use crate::limits::{LOOKUP_SLICES_AT_ONCE, NEAREST_CANDIDATES_MAX, VECTOR_LISTS_MAX};
 use crate::memtable::MemtableCursor;
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
@@ -57,6 +55,8 @@ struct Sources {
     /// Those without a file, and those with one.
     unfiled: Vec<View>,
     filed: Vec<(View, Rc<IndexFile>)>,
+    /// What the candidates of them may take at a time, in bytes.
+    bytes_max: usize,
 }
 
 /// Where a candidate is.
@@ -98,7 +98,8 @@ impl Eq for Candidate {}
 struct Kept {
     heap: BinaryHeap<Candidate>,
     most: usize,
-    key_bytes: usize,
+    bytes_max: usize,
+    bytes: usize,
     /// How near the nearest is that was left out.
     left_out: Option<f32>,
     /// Lists were left out.
@@ -106,14 +107,14 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(most: usize) -> Kept {
+    fn new(most: usize, bytes_max: usize) -> Kept {
         let (heap, left_out) = Default::default();
-        Kept { heap, most, key_bytes: 0, left_out, has_more_lists: false }
+        Kept { heap, most, bytes_max, bytes: 0, left_out, has_more_lists: false }
     }
 
     /// Whether one as near as this is taken.
     fn takes(&mut self, nearness: f32) -> bool {
-        let is_full = self.heap.len() >= self.most || self.key_bytes >= NEAREST_CANDIDATE_BYTES_MAX;
+        let is_full = self.heap.len() >= self.most || self.bytes >= self.bytes_max;
         let last = self.heap.peek().filter(|_| is_full).map(|last| last.nearness);
         let is_taken = last.is_none_or(|last| nearness.total_cmp(&last).is_gt());
         if !is_taken {
@@ -128,23 +129,23 @@ impl Kept {
     }
 
     fn put(&mut self, nearness: f32, at: At) {
-        self.key_bytes += key_bytes(&at);
+        self.bytes += bytes_of(&at);
         self.heap.push(Candidate { nearness, at });
-        while self.heap.len() > self.most
-            || (self.key_bytes > NEAREST_CANDIDATE_BYTES_MAX && self.heap.len() > 1)
-        {
+        while self.heap.len() > self.most || (self.bytes > self.bytes_max && self.heap.len() > 1) {
             let last = self.heap.pop().expect("there are several");
-            self.key_bytes -= key_bytes(&last.at);
+            self.bytes -= bytes_of(&last.at);
             self.leave(last.nearness);
         }
     }
 }
 
-fn key_bytes(at: &At) -> usize {
-    match at {
+/// What a candidate takes.
+fn bytes_of(at: &At) -> usize {
+    let of_key = match at {
         At::Place(..) => 0,
         At::Row(named) => named.key.len() + named.clustering.as_ref().map_or(0, Vec::len),
-    }
+    };
+    size_of::<Candidate>() + of_key
 }
 
 /// What was read already, by a hash of 128 bits.
@@ -197,7 +198,7 @@ impl Read<'_> {
     /// Offers the nearest rows by files of vectors to the sink; false if all rows have to be read, by a new sink.
     pub(super) async fn nearest_by_files<P: AsyncFn()>(
         &self,
-        nearest: &Nearest,
+        (nearest, bytes_max): (&Nearest, usize),
         page: &mut Page<'_, NearestRows<'_>, P>,
         scratch: &mut Scratch,
     ) -> Result<bool> {
@@ -206,7 +207,7 @@ impl Read<'_> {
         if self.wait_policy == WaitPolicy::None {
             return Err(Error::WouldBlock);
         }
-        let sources = self.sources(nearest.index);
+        let sources = self.sources(nearest.index, bytes_max);
         page.begin_candidates();
         match self.rounds((nearest, index), (range, column), &sources, page, scratch).await {
             Ok(is_done) => Ok(is_done),
@@ -218,9 +219,9 @@ impl Read<'_> {
         }
     }
 
-    fn sources(&self, index: IndexId) -> Sources {
+    fn sources(&self, index: IndexId, bytes_max: usize) -> Sources {
         let memtables = self.table.layers().iter().map(|layer| layer.memtable.clone()).collect();
-        let mut sources = Sources { memtables, unfiled: Vec::new(), filed: Vec::new() };
+        let mut sources = Sources { memtables, unfiled: Vec::new(), filed: Vec::new(), bytes_max };
         for view in self.table.views().iter() {
             match view.sstable.index(index) {
                 Some(file) => sources.filed.push((view.clone(), file)),
@@ -244,7 +245,7 @@ impl Read<'_> {
         let mut seen = Seen::new();
         while most <= NEAREST_CANDIDATES_MAX {
             let mut lists = Lists::new(nearest.similarity, &nearest.vector);
-            let mut kept = Kept::new(most);
+            let mut kept = Kept::new(most, sources.bytes_max);
             let counts_tombstones = seen.is_empty();
             self.gather_unfiled(of, sources, (&mut lists, &mut kept), page, counts_tombstones)
                 .await?;
@@ -395,10 +396,13 @@ impl Read<'_> {
             page.work(named.key.len());
             page.pause_if_due().await?;
             if range.contains(named.token) && seen.insert(hash_of(&named)) {
-                bytes += named.key.len() + named.clustering.as_ref().map_or(0, Vec::len);
-                rows.push(named);
+                let at = At::Row(named);
+                bytes += bytes_of(&at);
+                if let At::Row(named) = at {
+                    rows.push(named);
+                }
             }
-            if bytes > NEAREST_CANDIDATE_BYTES_MAX {
+            if bytes > sources.bytes_max {
                 self.read_rows_of(std::mem::take(&mut rows), page, scratch).await?;
                 bytes = 0;
             }

@@ -8,14 +8,16 @@
 //! 1. Every row is one that the ordinary read gives: reconciled, alive, judged by all conditions, measured by the
 //!    vector that it has now. So what was overwritten or deleted is never found, nor in the way of other rows.
 //! 2. What is kept is bounded (`model/src/read/nearest.rs`), so are the searches that keep it at a time
-//!    (`searches.rs`), and the read pauses as any other.
+//!    (`semaphore.rs`), and the read pauses as any other, also while it gives what it has found.
 
-use model::read::{Nearest, NearestRows, ReadCommand, ReadEnd, RowSink};
+use model::read::{Flow, Nearest, NearestRows, ReadCommand, ReadEnd, RowSink};
 
 use super::page::Page;
+use super::quantum::Quantum;
 use super::{LookupPolicy, Read, WaitPolicy};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::limits::{nearest_candidate_bytes, nearest_rows_bytes};
 use crate::table::SharedMemtable;
 
 impl Engine {
@@ -29,11 +31,8 @@ impl Engine {
     ) -> Result<ReadEnd> {
         let table = self.table(command.table)?;
         let definition = table.definition();
-        let _search = match wait_policy {
-            WaitPolicy::Endless => Some(self.searches.begin().await),
-            WaitPolicy::None => None,
-        };
-        let mut rows = NearestRows::new(nearest, &definition);
+        let bytes_max = nearest_rows_bytes(self.memory_bytes());
+        let mut rows = NearestRows::new(nearest, &definition).with_bytes_max(bytes_max);
         let by_files = match overlays.is_empty() {
             true => {
                 self.read_by_vectors((command, nearest), &mut rows, (wait_policy, &pause)).await?
@@ -43,12 +42,21 @@ impl Engine {
         let end = match by_files {
             Some(end) => end,
             None => {
-                rows = NearestRows::new(nearest, &definition);
-                self.read_rows(command, &mut rows, (wait_policy, pause), overlays).await?
+                rows = NearestRows::new(nearest, &definition).with_bytes_max(bytes_max);
+                self.read_rows(command, &mut rows, (wait_policy, &pause), overlays).await?
             }
         };
-        let rows = rows.give(sink).map_err(|error| Error::invalid(error.to_string()))?;
+        let pause = async || match wait_policy {
+            WaitPolicy::Endless => pause().await,
+            WaitPolicy::None => {}
+        };
+        let rows = give_nearest(rows, sink, &pause).await?;
         Ok(ReadEnd { rows, more: None, ..end })
+    }
+
+    /// The bytes that the rows of a search may take, wherever they are put together.
+    pub fn nearest_rows_bytes(&self) -> usize {
+        nearest_rows_bytes(self.memory_bytes())
     }
 
     /// Reads the nearest rows by files of vectors; `None` if all rows have to be read.
@@ -77,7 +85,8 @@ impl Engine {
         };
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
         let mut page = Page::new(command, definition, drops, rows, waits);
-        let found = read.nearest_by_files(nearest, &mut page, &mut scratch).await;
+        let bytes_max = nearest_candidate_bytes(self.memory_bytes());
+        let found = read.nearest_by_files((nearest, bytes_max), &mut page, &mut scratch).await;
         self.scratch.borrow_mut().push(scratch);
         let is_done = found.inspect_err(|error| table.note_unreadable(error, command.now_s))?;
         if !is_done {
@@ -91,4 +100,25 @@ impl Engine {
         });
         Ok(Some(end))
     }
+}
+
+/// Gives the nearest rows to a sink, nearest first, and their number. Pauses after a quantum of them, and after each row
+/// that costs the sink much.
+pub async fn give_nearest(
+    rows: NearestRows<'_>,
+    sink: &mut impl RowSink,
+    pause: &impl AsyncFn(),
+) -> Result<u64> {
+    let rows = rows.into_rows().map_err(|error| Error::invalid(error.to_string()))?;
+    let (mut given, mut quantum) = (0, Quantum::default());
+    for row in rows {
+        given += 1;
+        if row.give(sink) == Flow::Enough {
+            break;
+        }
+        if quantum.is_used_up(row.bytes(), sink) {
+            pause().await;
+        }
+    }
+    Ok(given)
 }

@@ -84,11 +84,12 @@ pub struct NearestRows<'n> {
     /// The farthest on top.
     rows: BinaryHeap<KeptRow>,
     bytes: usize,
+    bytes_max: usize,
     error: Option<Error>,
 }
 
-/// A row that is one of the nearest so far.
-struct KeptRow {
+/// A row that is one of the nearest.
+pub struct KeptRow {
     nearness: f32,
     token: Token,
     key: Box<[u8]>,
@@ -98,7 +99,15 @@ struct KeptRow {
 }
 
 impl KeptRow {
-    fn bytes(&self) -> usize {
+    /// Gives the row to a sink.
+    pub fn give(&self, sink: &mut impl RowSink) -> Flow {
+        let static_row = self.static_row.as_deref().map(RowRef::trusted);
+        let partition = PartitionRef { token: self.token, key: &self.key, static_row };
+        sink.row(&partition, self.clustering.as_deref(), self.row.as_deref().map(RowRef::trusted))
+    }
+
+    /// What the row takes, in bytes.
+    pub fn bytes(&self) -> usize {
         let bytes = |bytes: &Option<Box<[u8]>>| bytes.as_ref().map_or(0, |bytes| bytes.len());
         let of_row = bytes(&self.clustering) + bytes(&self.static_row) + bytes(&self.row);
         ROW_BYTES + self.key.len() + of_row
@@ -148,8 +157,14 @@ impl<'n> NearestRows<'n> {
             scratch: Vec::new(),
             rows: BinaryHeap::new(),
             bytes: 0,
+            bytes_max: NEAREST_ROWS_BYTES_MAX,
             error: None,
         }
+    }
+
+    /// The rows may have so many bytes, if that is less.
+    pub fn with_bytes_max(self, bytes_max: usize) -> NearestRows<'n> {
+        NearestRows { bytes_max: bytes_max.min(self.bytes_max), ..self }
     }
 
     /// How near the farthest of the rows is, once there are as many as are asked for: nothing farther is wanted.
@@ -158,22 +173,20 @@ impl<'n> NearestRows<'n> {
         self.rows.peek().filter(|_| is_full).map(|row| row.nearness)
     }
 
+    /// The rows, nearest first; an error if they had too many bytes, or were malformed.
+    pub fn into_rows(self) -> Result<impl Iterator<Item = KeptRow>> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self.rows.into_sorted_vec().into_iter()),
+        }
+    }
+
     /// Gives the rows, nearest first, and their number.
     pub fn give(self, sink: &mut impl RowSink) -> Result<u64> {
-        if let Some(error) = self.error {
-            return Err(error);
-        }
         let mut given = 0;
-        for row in self.rows.into_sorted_vec() {
-            let static_row = row.static_row.as_deref().map(RowRef::trusted);
-            let partition = PartitionRef { token: row.token, key: &row.key, static_row };
+        for row in self.into_rows()? {
             given += 1;
-            let flow = sink.row(
-                &partition,
-                row.clustering.as_deref(),
-                row.row.as_deref().map(RowRef::trusted),
-            );
-            if flow == Flow::Enough {
+            if row.give(sink) == Flow::Enough {
                 break;
             }
         }
@@ -214,10 +227,11 @@ impl<'n> NearestRows<'n> {
         };
         self.bytes += kept.bytes();
         self.rows.push(kept);
-        if self.bytes > NEAREST_ROWS_BYTES_MAX {
+        if self.bytes > self.bytes_max {
             self.rows.clear();
             return Err(Error::invalid(format!(
-                "the rows that ANN OF finds have more than {NEAREST_ROWS_BYTES_MAX} bytes: ask for fewer by LIMIT"
+                "the rows that ANN OF finds have more than {} bytes: ask for fewer by LIMIT",
+                self.bytes_max
             )));
         }
         Ok(())

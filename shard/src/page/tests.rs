@@ -1,10 +1,13 @@
 //! What goes into a page comes out of it, whole or up to where the reader has enough.
 
+use futures_lite::future::block_on;
 use model::row::RowHead;
 use model::{Deletion, RowBuilder};
 use proptest::prelude::*;
 
 use super::*;
+
+async fn ready() {}
 
 /// A row as the tests see it: token and key, static row, clustering, row.
 type Flat = (i64, Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>);
@@ -72,7 +75,7 @@ proptest! {
         let mut first = Page::new();
         give(&rows, &mut first);
         let mut out = Flatten::default();
-        let end = first.replay(None, &mut out);
+        let end = block_on(first.replay_in_turns(None, &mut out, &ready));
         prop_assert_eq!(end, ReadEnd { rows: rows.len() as u64, ..ReadEnd::default() });
         prop_assert_eq!(&out.rows, &rows);
         let last = first.after_last_partition().map(|resume| (resume.token.0, resume.key));
@@ -86,7 +89,7 @@ proptest! {
         let mut page = Page::new();
         give(&rows, &mut page);
         let mut out = Flatten { enough_at: Some(at), ..Flatten::default() };
-        let end = page.replay(None, &mut out);
+        let end = block_on(page.replay_in_turns(None, &mut out, &ready));
         prop_assert_eq!(&out.rows[..], &rows[..at]);
         let more = end.more.expect("rows are left");
         let last = &rows[at - 1];
@@ -94,5 +97,33 @@ proptest! {
         prop_assert_eq!(more.key, last.1.clone());
         prop_assert_eq!(more.clustering, last.3.clone());
         prop_assert_eq!(more.rows_of_partition, before as u64);
+    }
+}
+
+/// Takes a row for long, or not.
+struct Slow(bool);
+
+impl RowSink for Slow {
+    fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
+        Flow::More
+    }
+
+    fn is_costly(&self) -> bool {
+        self.0
+    }
+}
+
+/// Before: the rows of a piece went to functions of users in one step, which took so long that the statement failed;
+/// and what takes no time was given without a pause, however much it was.
+#[test]
+fn rows_of_another_core_are_given_with_pauses() {
+    let mut page = Page::new();
+    let rows: Vec<Flat> = (0..320).map(|k| (k, vec![k as u8], None, None, None)).collect();
+    give(&rows, &mut page);
+    for (is_costly, pauses) in [(true, 320), (false, 320 / engine::limits::READ_QUANTUM_ROWS)] {
+        let paused = std::cell::Cell::new(0);
+        let pause = async || paused.set(paused.get() + 1);
+        block_on(page.replay_in_turns(None, &mut Slow(is_costly), &pause));
+        assert_eq!(paused.get(), pauses);
     }
 }

@@ -11,6 +11,7 @@
 //! Invariant: between two calls of [`KeysWalk::take`] every owner that has something left has an unused row here, or is
 //! asked for its next piece. Pure: nothing here sends or waits (`router.rs` does).
 
+use engine::Quantum;
 use model::Token;
 use model::read::{Flow, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 
@@ -120,7 +121,12 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
     }
 
     /// Gives the rows of these pages, and of those that were kept, to the sink. How the whole read ended, if it has.
-    pub fn take(&mut self, pages: impl IntoIterator<Item = Page>) -> Option<ReadEnd> {
+    /// `pause` as in [`Page::replay_in_turns`].
+    pub async fn take(
+        &mut self,
+        pages: impl IntoIterator<Item = Page>,
+        pause: &impl AsyncFn(),
+    ) -> Option<ReadEnd> {
         let due = self.owners.iter_mut().filter(|owner| owner.is_due());
         for (owner, page) in due.zip(pages) {
             self.tombstones += page.tombstones;
@@ -133,7 +139,7 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
             (owner.page, owner.used) = (page, 0);
         }
         let before = self.rows;
-        let end = self.give();
+        let end = self.give(pause).await;
         let limits = &mut self.left.limits;
         limits.rows = limits.rows.saturating_sub(self.rows - before);
         limits.page_rows = limits.page_rows.saturating_sub(self.rows - before);
@@ -154,7 +160,8 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
     }
 
     /// Gives rows until the read ends, or an owner is to be asked.
-    fn give(&mut self) -> Given {
+    async fn give(&mut self, pause: &impl AsyncFn()) -> Given {
+        let mut quantum = Quantum::default();
         let limits = self.left.limits;
         let before = self.left.resume.take();
         let mut place = Place::new(before.as_ref());
@@ -182,6 +189,9 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
             page_bytes += entry.bytes;
             if self.sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 break Given::Until(place.resume());
+            }
+            if quantum.is_used_up(entry.bytes as usize, &self.sink) {
+                pause().await;
             }
         };
         self.rows += place.rows;

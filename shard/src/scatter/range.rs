@@ -192,9 +192,10 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         self.before = std::mem::replace(&mut self.left.resume, page.more.clone());
     }
 
-    /// Gives the rows of the page that arrived last to the sink, which may have enough before their end.
-    pub fn give(&mut self, page: &Page) -> Flow {
-        let end = page.replay(self.before.as_ref(), &mut self.sink);
+    /// Gives the rows of the page that arrived last to the sink, which may have enough before their end. `pause` as in
+    /// [`Page::replay_in_turns`].
+    pub async fn give(&mut self, page: &Page, pause: &impl AsyncFn()) -> Flow {
+        let end = page.replay_in_turns(self.before.as_ref(), &mut self.sink, pause).await;
         self.rows += end.rows;
         if end.rows < page.rows {
             self.more = end.more;

@@ -13,6 +13,8 @@ use super::*;
 use crate::page::Page;
 use crate::range_read::walk_range;
 
+async fn ready() {}
+
 /// A table of the tests: partitions in token order, each with its static value and so many rows.
 type Table = Vec<(Token, Box<[u8]>, Option<u8>, u8)>;
 
@@ -83,7 +85,7 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder, delays: u64) -
                 let pieces = walk.pieces();
                 let pages: Vec<_> = pieces.iter().map(|(s, c)| ask(*s, &cut(c))).collect();
                 assert!(!pages.is_empty(), "a walk that has not ended asks for something");
-                if let Some(end) = walk.take(pages) {
+                if let Some(end) = block_on(walk.take(pages, &ready)) {
                     break end;
                 }
             };
@@ -124,7 +126,7 @@ fn walk<S: RowSink>(
         }
     };
     let patience = wait(delay() * 2);
-    block_on(walk_range(walk, asked, patience)).expect("the owners answer")
+    block_on(walk_range(walk, asked, patience, ready)).expect("the owners answer")
 }
 
 /// Has enough after so many rows.
@@ -282,7 +284,7 @@ proptest! {
             let pages: Vec<Page> =
                 pieces.iter().map(|(s, c)| ask(&table, sharder, *s, &cut(c))).collect();
             read += pages.iter().map(|page| page.rows).sum::<u64>();
-            if let Some(end) = walk.take(pages) {
+            if let Some(end) = block_on(walk.take(pages, &ready)) {
                 break end;
             }
         };
@@ -331,7 +333,7 @@ fn asked(rows_of_owner: u8, limits: Limits) -> Vec<usize> {
         async move { Ok(ask(table, sharder, owner, &piece)) }
     };
     let patience = std::future::pending();
-    block_on(walk_range(RangeWalk::new(command, parts, &mut page), ask, patience))
+    block_on(walk_range(RangeWalk::new(command, parts, &mut page), ask, patience, ready))
         .expect("it reads");
     asked.into_inner()
 }
@@ -367,7 +369,7 @@ fn a_read_that_takes_long_asks_the_other_owners() {
     };
     let mut page = Page::new();
     let walk = RangeWalk::new(command, parts, &mut page);
-    let end = block_on(walk_range(walk, ask, std::future::ready(()))).expect("it reads");
+    let end = block_on(walk_range(walk, ask, std::future::ready(()), ready)).expect("it reads");
     assert_eq!((end, most.get()), (ReadEnd::default(), 4));
 }
 
@@ -388,7 +390,7 @@ fn a_failure_ahead_counts_when_its_turn_comes() {
             async move { page.ok_or_else(failed) }
         };
         let walk = RangeWalk::new(command, parts, &mut page);
-        block_on(walk_range(walk, ask, std::future::pending()))
+        block_on(walk_range(walk, ask, std::future::pending(), ready))
     };
     assert_eq!(read(4).expect("the page is full before").rows, 4);
     assert!(matches!(read(5), Err(engine::Error::TooManyTombstones { passed: 5 })));
