@@ -117,6 +117,8 @@ pub struct Engine {
     pub(crate) fragment_bytes_min: Cell<u64>,
     /// When reads use indexes.
     pub(crate) lookup_policy: Cell<LookupPolicy>,
+    /// How many index files were lost when it was asked last which.
+    pub(crate) lost_told: Cell<u64>,
     /// The bytes of reads of ranges that are under way.
     pub(crate) range_reads: Semaphore,
     /// The bytes of searches for the nearest rows that are under way.
@@ -189,6 +191,7 @@ impl Engine {
             sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
+            lost_told: Cell::default(),
             range_reads,
             searches,
         };

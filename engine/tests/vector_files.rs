@@ -303,3 +303,32 @@ fn a_damaged_file_is_not_believed_and_made_anew() {
         }
     });
 }
+
+/// Before: only indexes of terms were made anew when it was told, and how far those of vectors are was not shown.
+#[test]
+fn a_file_of_vectors_is_made_anew_when_told_and_shows_how_far_it_is() {
+    on_sim(9, async |sim: SimDisk, disk: Disk, exec: SimExec| {
+        let mut world = World::new(&disk, &exec, Similarity::Euclidean).await;
+        world.write(0..5000, |_| false).await;
+        world.settle().await;
+        let (files, built) = (vector_files(&sim), world.engine.stats().indexes_built);
+        let progress = |engine: &Engine| engine.index_progress().remove(0);
+        assert!(progress(&world.engine).is_built());
+        assert_eq!(progress(&world.engine).files, 1);
+        // One of few rows gets none, and is not waited for.
+        world.write(5000..5100, |_| false).await;
+        world.settle().await;
+        assert!(progress(&world.engine).is_built());
+        // It is wrong, and every checksum is right.
+        assert_eq!(world.engine.rebuild_indexes(TABLE, Some(IndexId(0))), Ok(1));
+        assert!(!progress(&world.engine).is_built());
+        assert_eq!(world.engine.take_lost_indexes().len(), 1);
+        assert_eq!(world.engine.take_lost_indexes().len(), 0, "it was told");
+        assert_eq!(world.recall(3, 10).await, 1.0, "all rows are read");
+        shard::run_jobs(&world.engine, LATER_S).await;
+        assert!(progress(&world.engine).is_built());
+        assert_eq!(world.engine.stats().indexes_built, built + 1, "by a file of its own");
+        assert_eq!(vector_files(&sim), files);
+        assert!(world.recall(3, 10).await >= 0.95);
+    });
+}

@@ -38,7 +38,7 @@ use crate::limits::{
 };
 use crate::space::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
-use crate::table::{Definition as TableDefinition, Table, View};
+use crate::table::{Definition as TableDefinition, Layer, Table, View};
 
 /// What a row may take in an index on the disk while the index is made, in bytes: in a run, and in the file.
 const INDEX_ROW_BYTES: u64 = 128;
@@ -138,12 +138,26 @@ impl View {
         Ok(())
     }
 
+    /// Whether it needs no file of an index: one of vectors, of which it has few, or too long ones.
+    fn has_none(&self, table: &Definition, id: IndexId) -> bool {
+        let index = table.index_by_id(id);
+        index.is_some_and(|index| {
+            index.similarity(table).is_some()
+                && self.sstable.index(id).is_none()
+                && (self.sstable.statistics().rows < VECTOR_FILE_ROWS_MIN
+                    || has_long_vectors(table, index))
+        })
+    }
+
     /// The indexes of which it has no file, and may have one.
     fn lacks(&self, table: &Definition) -> Vec<IndexId> {
+        let mut attached: Vec<IndexId> =
+            self.sstable.indexes().iter().map(|file| file.index()).collect();
+        attached.sort_unstable();
         let is_many = self.sstable.statistics().rows >= VECTOR_FILE_ROWS_MIN;
         let has_file = |index: &Index| is_many && !has_long_vectors(table, index);
         let lacks = |index: &&Index| {
-            self.sstable.index(index.id).is_none()
+            attached.binary_search(&index.id).is_err()
                 && !self.sstable.is_unfit(index.id)
                 && (index.similarity(table).is_none() || has_file(index))
         };
@@ -196,7 +210,7 @@ impl Engine {
         for id in self.tables.indexed().iter() {
             let Ok(table) = self.table(*id) else { continue };
             let definition = table.definition();
-            all.extend(definition.term_indexes().map(|index| progress(&table, index.id)));
+            all.extend(progress(&table, &definition));
         }
         all
     }
@@ -204,6 +218,10 @@ impl Engine {
     /// Paths of index files that could not be used since this was asked last, and why.
     pub fn take_lost_indexes(&self) -> Vec<(String, Error)> {
         let mut lost = Vec::new();
+        // Each that is lost is counted.
+        if self.lost_told.replace(self.cache.lost_indexes()) == self.cache.lost_indexes() {
+            return lost;
+        }
         for id in self.tables.indexed().iter() {
             let Ok(table) = self.table(*id) else { continue };
             for view in table.views().iter() {
@@ -220,8 +238,9 @@ impl Engine {
         let definition = table.definition();
         let mut files = 0;
         for view in table.views().iter() {
-            let wanted = definition.term_indexes().map(|index| index.id);
-            for id in wanted.filter(|id| only.is_none_or(|only| *id == only)) {
+            let wanted = definition.file_indexes().map(|index| index.id);
+            let wanted = wanted.filter(|id| only.is_none_or(|only| *id == only));
+            for id in wanted.filter(|id| !view.has_none(&definition, *id)) {
                 let path = file_name(view.sstable.id(), id);
                 view.sstable.distrust_index(id, &Error::corrupt(&path, 0, "told to make it anew"));
                 files += 1;
@@ -519,39 +538,55 @@ impl Engine {
     }
 }
 
-fn progress(table: &Table, index: IndexId) -> IndexProgress {
-    let mut progress = IndexProgress {
-        table: table.definition().id,
-        index,
-        files: 0,
-        files_unfit: 0,
-        files_total: 0,
-        bytes: 0,
-        bytes_total: 0,
-        memtables: 0,
-        failures: table.index_state.backoff.failures(),
-    };
+/// How far the indexes of a table are: one walk over its sstables, of each its index files.
+fn progress(table: &Table, definition: &Definition) -> Vec<IndexProgress> {
+    let mut indexes: Vec<&Index> = definition.file_indexes().collect();
+    indexes.sort_unstable_by_key(|index| index.id);
+    let (mut files, mut unfit) = (vec![(0, 0); indexes.len()], vec![0; indexes.len()]);
+    let (mut files_total, mut bytes_total, mut bytes_in_hand) = (0, 0, (None, 0));
+    let place = |id: IndexId| indexes.binary_search_by_key(&id, |index| index.id).ok();
+    let of_vectors: Vec<usize> =
+        (0..indexes.len()).filter(|at| indexes[*at].similarity(definition).is_some()).collect();
     let mut seen = BTreeSet::new();
     for view in table.views().iter().filter(|view| seen.insert(view.entry.sstable)) {
-        let has_it = view.sstable.index(index).is_some();
-        progress.files_total += 1;
-        progress.bytes_total += view.entry.file_bytes;
-        progress.files += u64::from(has_it);
-        progress.files_unfit += u64::from(!has_it && view.sstable.is_unfit(index));
+        files_total += 1;
+        bytes_total += view.entry.file_bytes;
+        for at in view.sstable.indexes().iter().filter_map(|file| place(file.index())) {
+            files[at] = (files[at].0 + 1, files[at].1 + view.entry.file_bytes);
+        }
+        for at in view.sstable.all_unfit().into_iter().filter_map(place) {
+            unfit[at] += u64::from(view.sstable.index(indexes[at].id).is_none());
+        }
+        for at in &of_vectors {
+            unfit[*at] += u64::from(view.has_none(definition, indexes[*at].id));
+        }
         let in_hand = table.index_state.read_rows.get();
-        let read_rows = in_hand.filter(|(sstable, _)| *sstable == view.entry.sstable);
-        progress.bytes += match read_rows {
-            _ if has_it => view.entry.file_bytes,
-            None => 0,
-            Some((_, rows)) => {
-                let (rows, all) = (u128::from(rows), u128::from(view.sstable.statistics().rows));
-                let read = u128::from(view.entry.file_bytes) * rows / all.max(1);
-                (read as u64).min(view.entry.file_bytes)
-            }
-        };
+        if let Some((_, rows)) = in_hand.filter(|(sstable, _)| *sstable == view.entry.sstable) {
+            let (rows, all) = (u128::from(rows), u128::from(view.sstable.statistics().rows));
+            let read = u128::from(view.entry.file_bytes) * rows / all.max(1);
+            bytes_in_hand = (Some(view.clone()), (read as u64).min(view.entry.file_bytes));
+        }
     }
     let layers = table.layers();
-    let lacks = layers.iter().filter(|layer| !layer.memtable.borrow().is_indexed(index));
-    progress.memtables = lacks.count() as u64;
-    progress
+    let one = |(at, index): (usize, &&Index)| {
+        let lacks = |layer: &&Layer| !layer.memtable.borrow().is_indexed(index.id);
+        let in_hand =
+            bytes_in_hand.0.as_ref().filter(|view| view.sstable.index(index.id).is_none());
+        IndexProgress {
+            table: definition.id,
+            index: index.id,
+            files: files[at].0,
+            files_unfit: unfit[at],
+            files_total,
+            bytes: files[at].1 + in_hand.map_or(0, |_| bytes_in_hand.1),
+            bytes_total,
+            memtables: match index.similarity(definition) {
+                // Memtables have no terms of vectors.
+                Some(_) => 0,
+                None => layers.iter().filter(lacks).count() as u64,
+            },
+            failures: table.index_state.backoff.failures(),
+        }
+    };
+    indexes.iter().enumerate().map(one).collect()
 }

@@ -163,6 +163,8 @@ fn hash_of(named: &Named) -> u128 {
 enum Lost {
     /// A file cannot be read: it is not used any more.
     File(usize, Error),
+    /// A file says what cannot be, whatever its checksums say: it is made anew.
+    Wrong(usize, Error),
     Read(Error),
 }
 
@@ -214,6 +216,10 @@ impl Read<'_> {
             Err(Lost::Read(error)) => Err(error),
             Err(Lost::File(at, error)) => {
                 sources.filed[at].0.sstable.lose_index(nearest.index, &error);
+                Ok(false)
+            }
+            Err(Lost::Wrong(at, error)) => {
+                sources.filed[at].0.sstable.distrust_index(nearest.index, &error);
                 Ok(false)
             }
         }
@@ -315,7 +321,8 @@ impl Read<'_> {
         page: &mut Page<'_, NearestRows<'_>, P>,
     ) -> std::result::Result<(), Lost> {
         let of_file = |error| Lost::File(at, error);
-        let stray = || of_file(Error::corrupt(file.path().as_str(), 0, "no term of a vector"));
+        let stray =
+            || Lost::Wrong(at, Error::corrupt(file.path().as_str(), 0, "no term of a vector"));
         let mut walk = TermWalk::new(file, self.reading(Reading::Point));
         let (mut near, mut reach): (Vec<(f32, u16)>, Reach) = Default::default();
         let [begin, end] = Lists::centroids();
@@ -386,7 +393,7 @@ impl Read<'_> {
                     let named = view.sstable.named(place, self.reading(Reading::Point)).await?;
                     let named = named.filter(|named| named.clustering.is_some());
                     let stray = || Error::corrupt(file.path().as_str(), 0, "no such place");
-                    let named = named.ok_or_else(|| Lost::File(number, stray()))?;
+                    let named = named.ok_or_else(|| Lost::Wrong(number, stray()))?;
                     if !view.entry.tokens.contains(named.token) {
                         continue;
                     }

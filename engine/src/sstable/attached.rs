@@ -101,6 +101,11 @@ impl Sstable {
         self.attached.unfit.borrow_mut().insert(id);
     }
 
+    /// The indexes of which no file can be made.
+    pub(crate) fn all_unfit(&self) -> Vec<IndexId> {
+        self.attached.unfit.borrow().iter().copied().collect()
+    }
+
     /// Whether no file of this index can be made.
     pub(crate) fn is_unfit(&self, id: IndexId) -> bool {
         self.attached.unfit.borrow().contains(&id)

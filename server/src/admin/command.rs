@@ -355,9 +355,9 @@ impl Scope {
     fn index(&self, schema: &Schema, index: Option<&str>) -> Result<Upkeep, String> {
         let table = self.tables(schema)?.first().and_then(|id| schema.table_by_id(*id));
         let table = table.ok_or("a table is wanted")?;
-        let has = |name: &str| table.term_indexes().find(|index| index.name == name);
+        let has = |name: &str| table.file_indexes().find(|index| index.name == name);
         let index = match index {
-            None if table.term_indexes().next().is_none() => {
+            None if table.file_indexes().next().is_none() => {
                 return Err(format!("{}.{} has no index", table.keyspace, table.name));
             }
             None => None,
