@@ -125,7 +125,10 @@ fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>
         .iter()
         .map(|column| match fields.next().transpose()?.flatten() {
             Some(field) => Ok(Cow::Owned(field.to_vec())),
-            None => Err(Error::invalid(format!("Invalid null value for column {}", column.name))),
+            None => Err(Error::invalid(format!(
+                "Invalid null value in condition for column {}",
+                column.name
+            ))),
         })
         .collect()
 }

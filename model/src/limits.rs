@@ -23,6 +23,9 @@ pub const TYPE_PART_BYTES: usize = 16;
 pub const CLASS_NESTING_MAX: u32 = 2 * TYPE_DEPTH_MAX;
 /// Levels that a composite counts for: the schema log writes three of JSON.
 pub const CUSTOM_TYPE_LEVELS: u32 = 2;
+/// Longest name, without packages, of a class that an alias of a dynamic composite stands for, in bytes: the ordered
+/// form of a value has it for each component that says the alias.
+pub const ALIAS_CLASS_BYTES_MAX: usize = 128;
 /// Longest value of a component of a composite, in bytes: its length has two.
 pub const COMPONENT_BYTES_MAX: usize = u16::MAX as usize;
 /// Levels that a user type counts for: the schema log writes two of JSON for a type and five for a

@@ -315,6 +315,7 @@ impl CqlType {
                     "vectors may only have 1 to {VECTOR_DIMENSIONS_MAX} dimensions, not {dimensions}"
                 )));
             }
+            CqlType::Custom(custom) => custom.check_aliases()?,
             _ => {}
         }
         self.parts().into_iter().try_for_each(|part| part.check_parts(left, bytes_left))

@@ -161,7 +161,8 @@ fn refuse_initial_values(keyspace: &Keyspace, name: &str) -> Result<()> {
     match users.is_empty() {
         true => Ok(()),
         false => Err(Error::Invalid(format!(
-            "Cannot alter user type {name} as it is still used in INITCOND by aggregates {}",
+            "Cannot alter user type {}.{name} as it is still used in INITCOND by aggregates {}",
+            keyspace.name,
             users.join(", ")
         ))),
     }

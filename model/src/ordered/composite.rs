@@ -4,7 +4,7 @@
 //! composite := static component* 00            static: 01 of a static one, which stands first, else 02
 //!   component := value end                     a component of `ordered.rs`, inverted if its class is reversed
 //!                                              end: the byte of the value, its sign folded in
-//! dynamic   := ( class component )* 00         class: its whole name, escaped as a text
+//! dynamic   := ( class component )* 00         class: its name without packages, escaped as a text
 //! uuid      := the halves as signed numbers
 //! ```
 //!
@@ -17,7 +17,7 @@
 
 use super::{END, Reader, decode, decode::get_escaped, encode, put_escaped, sixteen};
 use crate::limits::COMPONENT_BYTES_MAX;
-use crate::types::{ALIAS, Component, CustomType, Part, STATIC_MARK};
+use crate::types::{ALIAS, Component, CustomType, Part, STATIC_MARK, parse_class};
 use crate::{Error, Result};
 
 const STATIC: u8 = 0x01;
@@ -42,7 +42,7 @@ pub(super) fn put(class: &CustomType, value: &[u8], out: &mut Vec<u8>) -> Result
     for part in parts {
         let part = part?;
         if is_dynamic {
-            put_escaped(part.component.to_string().as_bytes(), out);
+            put_escaped(part.component.short_name().as_bytes(), out);
         }
         put_part(&part, out)?;
     }
@@ -101,7 +101,7 @@ pub(super) fn get(class: &CustomType, from: &mut Reader<'_>, out: &mut Vec<u8>) 
                 get_escaped(from, &mut name)?;
                 let wrong = Error::Malformed("ordered class");
                 let name = std::str::from_utf8(&name).map_err(|_| wrong.clone())?;
-                let component = class.named(name).ok_or(wrong)?;
+                let component = parse_class(name).map_err(|_| wrong)?;
                 match aliases.iter().rfind(|(_, aliased)| *aliased == component) {
                     Some((alias, _)) => out.extend_from_slice(&[ALIAS, *alias]),
                     None => put_sized(name.as_bytes(), out)?,
@@ -145,7 +145,7 @@ fn halves_flipped(mut uuid: [u8; 16]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{CqlType, parse_class};
+    use crate::types::CqlType;
 
     fn ty(class: &str) -> CqlType {
         parse_class(class).expect("a class").ty
@@ -219,26 +219,34 @@ mod tests {
         let dynamic =
             ty("DynamicCompositeType(a=>Int32Type,b=>UTF8Type,r=>ReversedType(Int32Type))");
         let int = |n: i32| n.to_be_bytes();
-        let long = "org.apache.cassandra.db.marshal.LongType";
         in_order(
             &dynamic,
             &[
                 Vec::new(),
-                named("org.apache.cassandra.db.marshal.AsciiType", b""),
-                named("org.apache.cassandra.db.marshal.AsciiType", b"1"),
+                named("AsciiType", b""),
+                named("AsciiType", b"1"),
                 aliased(b'a', &int(-1), 0),
                 aliased(b'a', &int(1), 0xFF),
                 aliased(b'a', &int(1), 0),
                 [aliased(b'a', &int(1), 0), aliased(b'b', b"x", 0)].concat(),
                 aliased(b'a', &int(1), 1),
-                named(long, &1i64.to_be_bytes()),
+                named("LongType", &1i64.to_be_bytes()),
                 aliased(b'r', &int(2), 0),
                 aliased(b'r', &int(1), 0),
                 aliased(b'b', b"a", 0),
             ],
         );
-        let name = named("Int32Type", &int(1));
-        assert!(dynamic.compare(&name, &aliased(b'a', &int(1), 0)).is_eq());
+        for name in ["Int32Type", "org.apache.cassandra.db.marshal.Int32Type"] {
+            assert!(dynamic.compare(&named(name, &int(1)), &aliased(b'a', &int(1), 0)).is_eq());
+        }
+    }
+
+    /// Values name no dynamic composite, but the aliases of one may stand for another.
+    #[test]
+    fn a_dynamic_composite_in_another_comes_back() {
+        let nested = ty("DynamicCompositeType(a=>DynamicCompositeType(b=>Int32Type))");
+        let inner = aliased(b'b', &1i32.to_be_bytes(), 0);
+        in_order(&nested, &[aliased(b'a', &[], 0), aliased(b'a', &inner, 0)]);
     }
 
     #[test]

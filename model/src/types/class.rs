@@ -96,6 +96,13 @@ impl Display for Component {
     }
 }
 
+impl Component {
+    /// The name of its class without packages, as values of dynamic composites may say it.
+    pub(crate) fn short_name(&self) -> String {
+        self.to_string().replace(PACKAGE, "")
+    }
+}
+
 fn class(ty: &CqlType) -> &'static str {
     match ty {
         CqlType::Ascii => "AsciiType",

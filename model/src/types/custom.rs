@@ -13,6 +13,7 @@
 //! type's and [`TYPE_DEPTH_MAX`](crate::limits::TYPE_DEPTH_MAX). Not here: the order of values (`ordered/composite.rs`).
 
 use super::{CqlType, parse_class};
+use crate::limits::ALIAS_CLASS_BYTES_MAX;
 use crate::{Error, Result};
 
 /// A class that is no type of CQL.
@@ -50,6 +51,21 @@ impl CustomType {
             CustomType::DynamicComposite(aliases) => aliases.iter().map(|(_, part)| part).collect(),
             CustomType::LexicalUuid => Vec::new(),
         }
+    }
+
+    /// Refuses an alias of a class with a long name.
+    pub(super) fn check_aliases(&self) -> Result<()> {
+        let CustomType::DynamicComposite(aliases) = self else { return Ok(()) };
+        for (alias, component) in aliases {
+            let bytes = component.short_name().len();
+            if bytes > ALIAS_CLASS_BYTES_MAX {
+                return Err(Error::Invalid(format!(
+                    "the class of alias {} has a name of {bytes} bytes, more than {ALIAS_CLASS_BYTES_MAX}",
+                    char::from(*alias)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Bytes of this and of its list of components; not of what their types are made of.
@@ -259,6 +275,19 @@ mod tests {
             assert_eq!(refused(dynamic, value), text);
         }
         assert_eq!(refused("LexicalUUIDType", &[0]), "UUID should be 16 or 0 bytes (1)");
+    }
+
+    /// An ordered value has the name of a class for each component of a few bytes that says its alias.
+    #[test]
+    fn an_alias_of_a_class_with_a_long_name_is_refused() {
+        let limits = |parts: &str| {
+            let class = format!("DynamicCompositeType(a=>TupleType({parts}))");
+            parse_class(&class).expect("a class").ty.check_limits()
+        };
+        let part = "BytesType,";
+        assert_eq!(limits(&part.repeat(11)), Ok(()));
+        let text = limits(&part.repeat(12)).unwrap_err().to_string();
+        assert_eq!(text, "the class of alias a has a name of 130 bytes, more than 128");
     }
 
     /// A value that names a dynamic composite could name another in it, as deep as its bytes go.

@@ -36,7 +36,7 @@ fn a_type_keeps_the_names_that_an_initial_value_is_written_in() {
     db.ok("CREATE AGGREGATE second (int) SFUNC s STYPE u INITCOND {z: 1}");
     assert_eq!(
         db.err("ALTER TYPE u RENAME z TO x"),
-        "Cannot alter user type u as it is still used in INITCOND by aggregates ks.second"
+        "Cannot alter user type ks.u as it is still used in INITCOND by aggregates ks.second"
     );
 }
 
