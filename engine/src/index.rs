@@ -29,6 +29,7 @@ mod runs;
 mod sort;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod vectors;
 mod walk;
 mod writer;

@@ -1,6 +1,6 @@
 //! The tables of a shard, by their ids, and the tokens that are the shard's.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;
 
 use hashbrown::HashMap;
@@ -24,6 +24,8 @@ pub(crate) struct Tables {
     changed: Rc<ChangedTables>,
     /// Those that have an index, or had one.
     indexed: RefCell<Vec<TableId>>,
+    /// Which of them the job has had last.
+    last_indexed: Cell<Option<TableId>>,
     owned: Vec<TokenRange>,
 }
 
@@ -33,8 +35,9 @@ impl Tables {
         let are_apart = |pair: &[TokenRange]| pair[0].intersection(&pair[1]).is_none();
         assert!(owned.iter().all(|range| !range.is_empty()), "a range holds a token: {owned:?}");
         assert!(owned.windows(2).all(are_apart), "a token is in one range: {owned:?}");
-        let (unflushed, changed, indexed) = Default::default();
-        let tables = Tables { by_id: RefCell::new(by_id), unflushed, changed, indexed, owned };
+        let (unflushed, changed, indexed, last_indexed) = Default::default();
+        let by_id = RefCell::new(by_id);
+        let tables = Tables { by_id, unflushed, changed, indexed, last_indexed, owned };
         tables.list_indexed();
         tables.list_changes();
         let held = |table: &Table| !table.layers().is_empty();
@@ -85,6 +88,16 @@ impl Tables {
     /// The tables that have an index, or had one. Not across an await.
     pub(crate) fn indexed(&self) -> Ref<'_, [TableId]> {
         Ref::map(self.indexed.borrow(), Vec::as_slice)
+    }
+
+    /// The table whose indexes were made last.
+    pub(crate) fn last_indexed(&self) -> Option<TableId> {
+        self.last_indexed.get()
+    }
+
+    /// The indexes of a table are being made: next come those of others.
+    pub(crate) fn note_indexed(&self, table: TableId) {
+        self.last_indexed.set(Some(table));
     }
 
     /// Looks at all of them. Not across an await.

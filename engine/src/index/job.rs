@@ -11,8 +11,9 @@
 //!    both are equal. A start deletes what was left by another name.
 //! 3. A file is named only while this shard has a view of the sstable, under the lock of those who delete.
 //! 4. What was built stays when a build ends early: each sstable is a step of its own.
+//! 5. A build whose sstable goes meanwhile ends at once.
 //!
-//! Not here: index files of flushes and merges (`sstable/writer.rs`).
+//! Not here: which build comes next (`turns.rs`); index files of flushes and merges (`sstable/writer.rs`).
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ use uuid::Uuid;
 
 use super::builder::{IndexBuilder, unlink};
 use super::file::{IndexFile, file_name, sstable_of};
+use super::turns::{Next, is_of_vectors, lacking, next_of_view};
 use super::vectors::{Sample, vector_bytes};
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
@@ -56,6 +58,24 @@ pub(crate) struct IndexState {
     /// changed: there is nothing to look for.
     pub(crate) settled: Cell<Option<u64>>,
     pub(crate) backoff: Backoff,
+}
+
+/// What is being built.
+struct Build<'b> {
+    table: &'b Table,
+    view: &'b View,
+    next: Next,
+    epoch: u64,
+}
+
+impl Build<'_> {
+    /// Whether what is built is not needed any more: the table was emptied, or the sstable goes.
+    fn is_needless(&self) -> bool {
+        let sstable = self.view.entry.sstable;
+        self.table.epoch() != self.epoch
+            || !self.table.views().iter().any(|view| view.entry.sstable == sstable)
+            || (self.next == Next::Vectors && self.table.is_merging(sstable))
+    }
 }
 
 /// How far an index of a table is in one shard.
@@ -150,7 +170,7 @@ impl View {
     }
 
     /// The indexes of which it has no file, and may have one.
-    fn lacks(&self, table: &Definition) -> Vec<IndexId> {
+    pub(super) fn lacks(&self, table: &Definition) -> Vec<IndexId> {
         let mut attached: Vec<IndexId> =
             self.sstable.indexes().iter().map(|file| file.index()).collect();
         attached.sort_unstable();
@@ -181,29 +201,6 @@ pub(crate) async fn remove_files(disk: &Disk, table: &Definition, sstable: Uuid)
 }
 
 impl Engine {
-    /// A table that has something for the job to do, if it may be tried at this second.
-    pub(crate) fn table_to_index(&self, now_s: u32) -> Option<TableId> {
-        let lost = self.cache.lost_indexes();
-        let is_due = |table: &Table| {
-            let state = &table.index_state;
-            let is_settled = state.settled.get() == Some(lost) && !state.has_dropped.get();
-            if is_settled || state.is_building.get() || !state.backoff.is_due(now_s) {
-                return false;
-            }
-            let definition = table.definition();
-            if table.views().iter().any(|view| !view.lacks(&definition).is_empty()) {
-                return true;
-            }
-            state.settled.set(Some(lost));
-            state.has_dropped.get()
-        };
-        let tables = self.tables.indexed();
-        tables
-            .iter()
-            .filter_map(|id| Some((*id, self.table(*id).ok()?)))
-            .find_map(|(id, table)| is_due(&table).then_some(id))
-    }
-
     /// How far the indexes of all tables are.
     pub fn index_progress(&self) -> Vec<IndexProgress> {
         let mut all = Vec::new();
@@ -260,6 +257,7 @@ impl Engine {
         if state.is_building.replace(true) {
             return Ok(());
         }
+        self.tables.note_indexed(table.definition().id);
         let result = self.index_next(table, pause).await;
         state.read_rows.set(None);
         assert!(state.is_building.replace(false), "one build of a table at a time");
@@ -268,16 +266,14 @@ impl Engine {
     }
 
     async fn index_next(&self, table: &Table, pause: &impl AsyncFn()) -> Result<()> {
-        if table.index_state.has_dropped.replace(false)
-            && let Err(error) = self.remove_dropped(table).await
-        {
-            table.index_state.has_dropped.set(true);
-            return Err(error);
+        if table.index_state.has_dropped.replace(false) {
+            // What is built next may be of another table.
+            let removed = self.remove_dropped(table).await;
+            return removed.inspect_err(|_| table.index_state.has_dropped.set(true));
         }
         let definition = table.definition();
         let views = table.views();
-        let lacking: Vec<&View> =
-            views.iter().filter(|view| !view.lacks(&definition).is_empty()).collect();
+        let lacking = lacking(table, &views);
         // One that cannot be read keeps the others not waiting.
         let failures = table.index_state.backoff.failures() as usize;
         let Some(view) = lacking.get(failures % lacking.len().max(1)) else { return Ok(()) };
@@ -285,14 +281,11 @@ impl Engine {
         view.judge_suspects(&self.disk, &definition, pause).await?;
         view.attach_indexes(&self.disk, &self.cache, &definition).await;
         let mut lacks = view.lacks(&definition);
-        if lacks.is_empty() {
-            return Ok(());
-        }
-        // Those of terms together, of which more depends; one of vectors alone.
-        let is_vectors = |id: &IndexId| !definition.term_indexes().any(|index| index.id == *id);
-        match lacks.iter().all(is_vectors) {
-            true => lacks.truncate(1),
-            false => lacks.retain(|id| !is_vectors(id)),
+        let Some(next) = next_of_view(table, view, &lacks) else { return Ok(()) };
+        // Those of terms together; one of vectors alone.
+        match next {
+            Next::Vectors => lacks.truncate(1),
+            Next::Terms => lacks.retain(|id| !is_of_vectors(&definition, *id)),
         }
         self.admit_disk()?;
         let rows = view.sstable.statistics().rows;
@@ -303,7 +296,8 @@ impl Engine {
             return Err(Error::DiskFull { file: "an index".into() });
         };
         let name = self.names.next();
-        if !self.build((table, &definition), view, (lacks.clone(), name), pause).await? {
+        let build = Build { table, view, next, epoch: table.epoch() };
+        if !self.build((&build, &definition), (lacks.clone(), name), pause).await? {
             return Ok(());
         }
         self.name_built((table, &definition), view, (&lacks, name)).await
@@ -355,27 +349,30 @@ impl Engine {
     /// are not needed any more.
     async fn build(
         &self,
-        (table, definition): (&Table, &TableDefinition),
-        view: &View,
+        (build, definition): (&Build<'_>, &TableDefinition),
         (indexes, name): (Vec<IndexId>, SstableId),
         pause: &impl AsyncFn(),
     ) -> Result<bool> {
+        let view = build.view;
         let dir = layout::table_dir(view.entry.table);
         let sstable = view.sstable.id();
         let arc = definition.shared();
         let sample = Sample::new(definition, indexes[0], view.sstable.statistics().rows);
         let mut codebook = None;
         if let Some(mut sample) = sample {
-            if !self.sample_into(&mut sample, (table, view), pause).await? {
+            if !self.sample_into(&mut sample, build, pause).await? {
                 return Ok(false);
             }
             codebook = Some(sample.codebook(pause).await);
+            if build.is_needless() {
+                return Ok(false);
+            }
         }
         let mut builder = IndexBuilder::beside(&self.disk, &dir, sstable, arc, (indexes, name));
         if let Some(codebook) = codebook {
             builder = builder.of_vectors(codebook);
         }
-        let read = self.read_into(&mut builder, (table, view), pause).await;
+        let read = self.read_into(&mut builder, build, pause).await;
         if !matches!(read, Ok(true)) {
             builder.abandon().await?;
             return read;
@@ -384,18 +381,16 @@ impl Engine {
         Ok(true)
     }
 
-    /// Gives all rows of an sstable to a sample; false if the table was emptied meanwhile.
+    /// Gives all rows of an sstable to a sample; false if that is not needed any more.
     async fn sample_into(
         &self,
         sample: &mut Sample,
-        (table, view): (&Table, &View),
+        build: &Build<'_>,
         pause: &impl AsyncFn(),
     ) -> Result<bool> {
         let slices = [Slice::all()];
         let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
-        let mut cursor = view.sstable.cursor(span, Reading::Compaction);
-        let epoch = table.epoch();
-        let is_needless = || table.epoch() != epoch;
+        let mut cursor = build.view.sstable.cursor(span, Reading::Compaction);
         let mut work_bytes = 0;
         while cursor.next_partition().await? {
             work_bytes += JOB_ENTRY_COST_BYTES + cursor.head().key.len();
@@ -404,32 +399,31 @@ impl Engine {
                     sample.put(row);
                     work_bytes += JOB_ENTRY_COST_BYTES + 2 * row.bytes().len();
                 }
-                if work_bytes >= JOB_STEP_BYTES {
-                    self.pause_job(&mut work_bytes, &is_needless, pause).await;
+                if work_bytes >= JOB_STEP_BYTES
+                    && !self.pause_build(&mut work_bytes, build, pause).await
+                {
+                    return Ok(false);
                 }
             }
-            if work_bytes >= JOB_STEP_BYTES {
-                self.pause_job(&mut work_bytes, &is_needless, pause).await;
-            }
-            if is_needless() {
+            if work_bytes >= JOB_STEP_BYTES
+                && !self.pause_build(&mut work_bytes, build, pause).await
+            {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(!build.is_needless())
     }
 
-    /// Gives all rows of an sstable to a builder; false if the table was emptied meanwhile.
+    /// Gives all rows of an sstable to a builder; false if that is not needed any more.
     async fn read_into(
         &self,
         builder: &mut IndexBuilder,
-        (table, view): (&Table, &View),
+        build: &Build<'_>,
         pause: &impl AsyncFn(),
     ) -> Result<bool> {
         let slices = [Slice::all()];
         let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
-        let mut cursor = view.sstable.cursor(span, Reading::Compaction);
-        let epoch = table.epoch();
-        let is_needless = || table.epoch() != epoch;
+        let mut cursor = build.view.sstable.cursor(span, Reading::Compaction);
         let (mut work_bytes, mut rows) = (0, 0);
         let at_once = u32::MAX as usize;
         while cursor.next_partition().await? {
@@ -447,49 +441,52 @@ impl Engine {
                     work_bytes += builder.row_work_bytes();
                     rows += 1;
                 }
-                if work_bytes >= JOB_STEP_BYTES {
-                    table.index_state.read_rows.set(Some((view.entry.sstable, rows)));
-                    self.step(builder, &mut work_bytes, &is_needless, pause).await?;
+                if work_bytes >= JOB_STEP_BYTES
+                    && !self.step(builder, (&mut work_bytes, rows), build, pause).await?
+                {
+                    return Ok(false);
                 }
             }
-            if work_bytes >= JOB_STEP_BYTES {
-                table.index_state.read_rows.set(Some((view.entry.sstable, rows)));
-                self.step(builder, &mut work_bytes, &is_needless, pause).await?;
-            }
-            if is_needless() {
+            if work_bytes >= JOB_STEP_BYTES
+                && !self.step(builder, (&mut work_bytes, rows), build, pause).await?
+            {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(!build.is_needless())
     }
 
+    /// After so much work: false if what is built is not needed any more.
     async fn step(
         &self,
         builder: &mut IndexBuilder,
-        work_bytes: &mut usize,
-        is_needless: &dyn Fn() -> bool,
+        (work_bytes, rows): (&mut usize, u64),
+        build: &Build<'_>,
         pause: &impl AsyncFn(),
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        build.table.index_state.read_rows.set(Some((build.view.entry.sstable, rows)));
         if builder.is_full() {
             builder.spill(pause).await?;
         }
-        self.pause_job(work_bytes, is_needless, pause).await;
-        Ok(())
+        Ok(self.pause_build(work_bytes, build, pause).await)
     }
 
-    async fn pause_job(
+    /// False if what is built is not needed any more.
+    async fn pause_build(
         &self,
         work_bytes: &mut usize,
-        is_needless: &dyn Fn() -> bool,
+        build: &Build<'_>,
         pause: &impl AsyncFn(),
-    ) {
+    ) -> bool {
         let bytes = std::mem::take(work_bytes) as u64;
+        let is_needless = || build.is_needless();
         pause().await;
         if let Some(pace) = self.pace.get()
-            && let Some(wait) = pace.charge(bytes, is_needless)
+            && let Some(wait) = pace.charge(bytes, &is_needless)
         {
             wait.await;
         }
+        !is_needless()
     }
 
     /// Removes the files of indexes that the table has no more.
