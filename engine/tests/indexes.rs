@@ -661,9 +661,14 @@ fn a_wrong_index_under_right_checksums_is_made_anew_when_told() {
         engine.set_lookup_policy(LookupPolicy::Always);
         let command = select(&table, Operator::Equal, 5);
         let (found, _) = pages(&engine, command.clone(), 100).await;
-        let files = engine.rebuild_indexes(TABLE, None).unwrap();
+        let files = engine.rebuild_indexes(TABLE, None).await.unwrap();
         assert!(files == 2 && !progress(&engine).is_built());
         assert!(check_some(&engine, &table).await > 100, "it is not used any more");
+        // Before: a start used the wrong files again.
+        drop(engine);
+        let engine = open(&disk, &exec, 3, &schema_of([table.clone()])).await;
+        assert_eq!(progress(&engine).files, 0, "a start finds none");
+        assert!(check_some(&engine, &table).await > 100);
         shard::run_jobs(&engine, 1000).await;
         assert!(progress(&engine).is_built());
         assert!(compare(&engine, &command, 2).await > found.0.len(), "some were missing");

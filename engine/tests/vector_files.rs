@@ -320,7 +320,7 @@ fn a_file_of_vectors_is_made_anew_when_told_and_shows_how_far_it_is() {
         world.settle().await;
         assert!(progress(&world.engine).is_built());
         // It is wrong, and every checksum is right.
-        assert_eq!(world.engine.rebuild_indexes(TABLE, Some(IndexId(0))), Ok(1));
+        assert_eq!(world.engine.rebuild_indexes(TABLE, Some(IndexId(0))).await, Ok(1));
         assert!(!progress(&world.engine).is_built());
         assert_eq!(world.engine.take_lost_indexes().len(), 1);
         assert_eq!(world.engine.take_lost_indexes().len(), 0, "it was told");

@@ -133,7 +133,7 @@ impl<P: Protocol> Shard<P> {
             Upkeep::Flush(tables) => self.background.flush_tables(tables).await?,
             Upkeep::Compact(tables) => self.background.compact_tables(tables).await?,
             Upkeep::RebuildIndexes(table, index) => {
-                self.engine.rebuild_indexes(*table, *index)?;
+                self.engine.rebuild_indexes(*table, *index).await?;
                 return Ok(self.status_of(&[]));
             }
             Upkeep::Link { tag, tables, linking } => {

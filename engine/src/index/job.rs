@@ -229,19 +229,27 @@ impl Engine {
     }
 
     /// Has the indexes of a table made anew, or one of them: from now on jobs build the files again, whatever their
-    /// checksums say, and reads go through the rows meanwhile. How many files these are.
-    pub fn rebuild_indexes(&self, table: TableId, only: Option<IndexId>) -> Result<u64> {
+    /// checksums say, and reads go through the rows meanwhile. The files are removed, so that a start finds none. How
+    /// many files these are.
+    pub async fn rebuild_indexes(&self, table: TableId, only: Option<IndexId>) -> Result<u64> {
         let table = self.table(table)?;
         let definition = table.definition();
+        let dir = layout::table_dir(definition.id.0);
+        // A build that is at its end has named its file before, or finds that it is to be made anew.
+        let _deleting = self.deleting.take().await;
         let mut files = 0;
         for view in table.views().iter() {
             let wanted = definition.file_indexes().map(|index| index.id);
             let wanted = wanted.filter(|id| only.is_none_or(|only| *id == only));
             for id in wanted.filter(|id| !view.has_none(&definition, *id)) {
-                let path = file_name(view.sstable.id(), id);
-                view.sstable.distrust_index(id, &Error::corrupt(&path, 0, "told to make it anew"));
+                let name = file_name(view.sstable.id(), id);
+                view.sstable.distrust_index(id, &Error::corrupt(&name, 0, "told to make it anew"));
+                unlink(&self.disk, &dir.join(&name)).await?;
                 files += 1;
             }
+        }
+        if files > 0 {
+            self.disk.sync_dir(&dir).await?;
         }
         Ok(files)
     }
