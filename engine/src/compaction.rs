@@ -36,8 +36,8 @@ mod tests;
 
 pub(crate) use backlog::{ChangedTables, Judging, Underway};
 pub(crate) use job::gc_before_s;
-pub(crate) use merges::Merges;
 pub use merges::{EndedMerge, MergeName, MergeStatus};
+pub(crate) use merges::{Merges, share};
 pub use piece::{Candidate, CompactionContext};
 pub use strategy::{MergeTask, Strategy, Task, Why};
 pub use whole::WholeWish;

@@ -246,19 +246,19 @@ fn each_similarity_finds_the_nearest_and_as_many_as_there_are() {
 }
 
 #[cfg(feature = "planted")]
-/// Whether a search goes wrong with this bug, or with none.
-fn goes_wrong(bug: Option<Bug>, new_rows: u32) -> bool {
+/// Whether a search goes wrong with this bug, or with none, where so many rows were overwritten and others are new.
+fn goes_wrong(bug: Option<Bug>, (overwritten, new_rows): (u32, u32)) -> bool {
     std::panic::catch_unwind(|| {
         on_sim(6, async move |_, disk: Disk, exec: SimExec| {
             let mut world = World::new(&disk, &exec, Similarity::Euclidean).await;
             world.write(0..6000, |_| false).await;
             world.settle().await;
-            world.write(0..5990, |key| key % 500 != 0).await;
+            world.write(0..overwritten, |key| key % 500 != 0).await;
             world.write(6000..6000 + new_rows, |_| false).await;
             plant(bug);
             let recall = world.recall(5, 10).await;
             plant(None);
-            assert_eq!(recall, 1.0);
+            assert!(recall >= 0.95, "{recall}");
         });
     })
     .is_err()
@@ -267,9 +267,9 @@ fn goes_wrong(bug: Option<Bug>, new_rows: u32) -> bool {
 #[cfg(feature = "planted")]
 #[test]
 fn planted_bugs_of_searches_are_caught() {
-    for (bug, new_rows) in Bug::OF_VECTORS.into_iter().zip([0, 50]) {
-        assert!(!goes_wrong(None, new_rows), "without a bug nothing goes wrong");
-        assert!(goes_wrong(Some(bug), new_rows), "{bug:?}");
+    for (bug, rows) in Bug::OF_VECTORS.into_iter().zip([(5990, 0), (0, 3000)]) {
+        assert!(!goes_wrong(None, rows), "without a bug nothing goes wrong");
+        assert!(goes_wrong(Some(bug), rows), "{bug:?}");
         plant(None);
     }
 }

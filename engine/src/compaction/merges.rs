@@ -263,7 +263,7 @@ fn file_bytes_of(views: &[View]) -> u64 {
 }
 
 /// What is the view's of something of which its file has so many bytes.
-fn share(view: &View, bytes: u64) -> u64 {
+pub(crate) fn share(view: &View, bytes: u64) -> u64 {
     let all = view.sstable.statistics().tokens;
     view.overlap(&TokenRange::ALL).map_or(0, |part| part_of(bytes, &part, &all))
 }

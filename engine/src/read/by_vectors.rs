@@ -10,7 +10,8 @@
 //! 1. A candidate is what some source says of a row, whether it is still so or not. The row is read as any is, so what
 //!    was overwritten or deleted is never found. Nor is it in the way: as long as a candidate that was left out could
 //!    be nearer than the last row that was found, more candidates are taken.
-//! 2. When candidates do not suffice, all lists are looked at, and at last all rows are read.
+//! 2. When candidates do not suffice, all lists are looked at. All rows are read as soon as that costs less than more
+//!    candidates: a few rounds cost no more than a part of it. What has no file is gone through once.
 //! 3. Memory is bounded: by the number of candidates and the bytes of their keys.
 //! 4. Where an index file fails, all rows are read, and the file is made anew.
 
@@ -26,10 +27,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::page::Page;
 use super::{LookupPolicy, Read, Scratch, WaitPolicy};
+use crate::compaction::share;
 use crate::cursor::{Cursor, Fragment, Scope, Span};
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, Lists, Place, Reach, TermWalk, VectorTerm};
-use crate::limits::{LOOKUP_SLICES_AT_ONCE, NEAREST_CANDIDATES_MAX, VECTOR_LISTS_MAX};
+use crate::limits::{
+    LOOKUP_SLICES_AT_ONCE, LOOKUP_WORTH, NEAREST_CANDIDATES_MAX, VECTOR_LISTS_MAX,
+};
 use crate::memtable::MemtableCursor;
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
@@ -48,15 +52,45 @@ const LISTED_OF_ROW: u64 = 16;
 const CANDIDATES_OF_ROW: usize = 4;
 const CANDIDATES_MORE: usize = 64;
 const ROUND_FACTOR: usize = 4;
+/// The candidates of a further round cost at most this part of what reading all rows costs.
+const SCAN_PART: u64 = 4;
 
 /// What may hold rows.
 struct Sources {
     memtables: Vec<SharedMemtable>,
     /// Those without a file, and those with one.
     unfiled: Vec<View>,
-    filed: Vec<(View, Rc<IndexFile>)>,
+    filed: Vec<Filed>,
     /// What the candidates of them may take at a time, in bytes.
     bytes_max: usize,
+}
+
+impl Sources {
+    /// About how many rows a scan goes over.
+    fn rows(&self) -> u64 {
+        let in_memory = self.memtables.iter().map(|memtable| memtable.borrow().row_count());
+        let files = self.filed.iter().map(|filed| filed.rows);
+        let others = self.unfiled.iter().map(|view| view.sstable.statistics().rows);
+        in_memory.chain(files).chain(others).fold(0, u64::saturating_add)
+    }
+}
+
+/// A view with a file of vectors.
+struct Filed {
+    view: View,
+    file: Rc<IndexFile>,
+    /// What the view has of the sstable is between these places, but for what shares a block with it.
+    places: (Place, Place),
+    /// The view has not all of the sstable: other shards have places of the file, too.
+    is_part: bool,
+    /// About how many rows the view has.
+    rows: u64,
+}
+
+impl Filed {
+    fn has(&self, place: Place) -> bool {
+        self.places.0 <= place && place <= self.places.1
+    }
 }
 
 /// Where a candidate is.
@@ -64,10 +98,10 @@ struct Sources {
 enum At {
     /// In the file of this number.
     Place(usize, Place),
-    Row(Named),
+    Row(Rc<Named>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Candidate {
     nearness: f32,
     at: At,
@@ -112,15 +146,32 @@ impl Kept {
         Kept { heap, most, bytes_max, bytes: 0, left_out, has_more_lists: false }
     }
 
-    /// Whether one as near as this is taken.
-    fn takes(&mut self, nearness: f32) -> bool {
+    /// Whether one as near as this would be taken.
+    fn would_take(&self, nearness: f32) -> bool {
         let is_full = self.heap.len() >= self.most || self.bytes >= self.bytes_max;
         let last = self.heap.peek().filter(|_| is_full).map(|last| last.nearness);
-        let is_taken = last.is_none_or(|last| nearness.total_cmp(&last).is_gt());
+        last.is_none_or(|last| nearness.total_cmp(&last).is_gt())
+    }
+
+    /// Whether one as near as this is taken; that one was not, is noted.
+    fn takes(&mut self, nearness: f32) -> bool {
+        let is_taken = self.would_take(nearness);
         if !is_taken {
             self.leave(nearness);
         }
         is_taken
+    }
+
+    /// Takes what others have kept, as far as it is near enough.
+    fn put_all(&mut self, others: &Kept) {
+        for Candidate { nearness, at } in &others.heap {
+            if self.takes(*nearness) {
+                self.put(*nearness, at.clone());
+            }
+        }
+        if let Some(nearness) = others.left_out {
+            self.leave(nearness);
+        }
     }
 
     fn leave(&mut self, nearness: f32) {
@@ -143,7 +194,10 @@ impl Kept {
 fn bytes_of(at: &At) -> usize {
     let of_key = match at {
         At::Place(..) => 0,
-        At::Row(named) => named.key.len() + named.clustering.as_ref().map_or(0, Vec::len),
+        At::Row(named) => {
+            let clustering = named.clustering.as_ref().map_or(0, Vec::len);
+            size_of::<Named>() + named.key.len() + clustering
+        }
     };
     size_of::<Candidate>() + of_key
 }
@@ -209,35 +263,47 @@ impl Read<'_> {
         if self.wait_policy == WaitPolicy::None {
             return Err(Error::WouldBlock);
         }
-        let sources = self.sources(nearest.index, bytes_max);
+        let sources = self.sources(nearest.index, &range, bytes_max).await?;
         page.begin_candidates();
         match self.rounds((nearest, index), (range, column), &sources, page, scratch).await {
             Ok(is_done) => Ok(is_done),
             Err(Lost::Read(error)) => Err(error),
             Err(Lost::File(at, error)) => {
-                sources.filed[at].0.sstable.lose_index(nearest.index, &error);
+                sources.filed[at].view.sstable.lose_index(nearest.index, &error);
                 Ok(false)
             }
             Err(Lost::Wrong(at, error)) => {
-                sources.filed[at].0.sstable.distrust_index(nearest.index, &error);
+                sources.filed[at].view.sstable.distrust_index(nearest.index, &error);
                 Ok(false)
             }
         }
     }
 
-    fn sources(&self, index: IndexId, bytes_max: usize) -> Sources {
+    async fn sources(
+        &self,
+        index: IndexId,
+        range: &TokenRange,
+        bytes_max: usize,
+    ) -> Result<Sources> {
         let memtables = self.table.layers().iter().map(|layer| layer.memtable.clone()).collect();
         let mut sources = Sources { memtables, unfiled: Vec::new(), filed: Vec::new(), bytes_max };
         for view in self.table.views().iter() {
-            match view.sstable.index(index) {
-                Some(file) => sources.filed.push((view.clone(), file)),
-                None => sources.unfiled.push(view.clone()),
-            }
+            let Some(file) = view.sstable.index(index) else {
+                sources.unfiled.push(view.clone());
+                continue;
+            };
+            let like = view.sstable.statistics();
+            let Some(part) = view.overlap(range) else { continue };
+            let reading = self.reading(Reading::Point);
+            let from = view.sstable.place_of((part.first, &[]), &[], reading).await?;
+            let places = (from, view.sstable.place_behind(part.last));
+            let (is_part, rows) = (part != like.tokens, share(view, like.rows));
+            sources.filed.push(Filed { view: view.clone(), file, places, is_part, rows });
         }
-        sources
+        Ok(sources)
     }
 
-    /// Takes candidates, more in each round, until no nearer row can be left out; false if there are too many.
+    /// Takes candidates, more in each round, until no nearer row can be left out; false if all rows are to be read.
     async fn rounds<P: AsyncFn()>(
         &self,
         (nearest, index): (&Nearest, &Index),
@@ -246,22 +312,25 @@ impl Read<'_> {
         page: &mut Page<'_, NearestRows<'_>, P>,
         scratch: &mut Scratch,
     ) -> std::result::Result<bool, Lost> {
-        let mut most = nearest.rows * CANDIDATES_OF_ROW + CANDIDATES_MORE;
+        let rounds = rounds_of(nearest.rows, sources.rows());
+        let mut lists = Lists::new(nearest.similarity, &nearest.vector);
+        // The candidates of a round are beside these.
+        let bytes_max = sources.bytes_max / 2;
+        let most = rounds.iter().copied().max().unwrap_or_default();
+        let mut unfiled = Kept::new(most, bytes_max);
+        self.gather_unfiled(of, sources, (&mut lists, &mut unfiled), page).await?;
         let mut wants_all_lists = false;
         let mut seen = Seen::new();
-        while most <= NEAREST_CANDIDATES_MAX {
-            let mut lists = Lists::new(nearest.similarity, &nearest.vector);
-            let mut kept = Kept::new(most, sources.bytes_max);
-            let counts_tombstones = seen.is_empty();
-            self.gather_unfiled(of, sources, (&mut lists, &mut kept), page, counts_tombstones)
-                .await?;
-            for (at, (view, file)) in sources.filed.iter().enumerate() {
-                let rows = view.sstable.statistics().rows.max(1);
+        let mut rounds = rounds.into_iter().peekable();
+        while let Some(most) = rounds.peek().copied() {
+            let mut kept = Kept::new(most, bytes_max);
+            kept.put_all(&unfiled);
+            for (at, filed) in sources.filed.iter().enumerate() {
                 let wanted = |lists, reach| match wants_all_lists {
                     true => lists,
-                    false => lists_wanted(index, nearest.rows, (lists, rows), reach),
+                    false => lists_wanted(index, nearest.rows, (lists, filed.rows.max(1)), reach),
                 };
-                self.gather_file((at, file), wanted, (&mut lists, &mut kept), page).await?;
+                self.gather_file((at, filed), wanted, (&mut lists, &mut kept), page).await?;
             }
             let (left_out, has_more_lists) = (kept.left_out, kept.has_more_lists);
             self.read_candidates(of.0, sources, (kept, &mut seen), page, scratch).await?;
@@ -280,7 +349,7 @@ impl Read<'_> {
             // Where so many candidates are not there any more, what is left is few in each list.
             wants_all_lists = true;
             if !is_settled {
-                most *= ROUND_FACTOR;
+                rounds.next();
             }
         }
         Ok(false)
@@ -293,7 +362,6 @@ impl Read<'_> {
         sources: &Sources,
         (lists, kept): (&mut Lists, &mut Kept),
         page: &mut Page<'_, NearestRows<'_>, P>,
-        counts_tombstones: bool,
     ) -> Result<()> {
         if planted(Bug::SearchSkipsUnfiled) {
             return Ok(());
@@ -302,12 +370,12 @@ impl Read<'_> {
         let span = |range| Span { scope: Scope::Range(range), slices: &slices, reversed: false };
         for memtable in &sources.memtables {
             let cursor = MemtableCursor::new(memtable.clone(), span(range));
-            gather(cursor, column, (lists, kept), page, counts_tombstones).await?;
+            gather(cursor, column, (lists, kept), page).await?;
         }
         for view in &sources.unfiled {
             let Some(part) = view.overlap(&range) else { continue };
             let cursor = view.sstable.cursor(span(part), self.reading(Reading::Scan));
-            gather(cursor, column, (lists, kept), page, counts_tombstones).await?;
+            gather(cursor, column, (lists, kept), page).await?;
         }
         Ok(())
     }
@@ -315,11 +383,12 @@ impl Read<'_> {
     /// Offers what the nearest lists of a file have.
     async fn gather_file<P: AsyncFn()>(
         &self,
-        (at, file): (usize, &Rc<IndexFile>),
+        (at, filed): (usize, &Filed),
         wanted: impl Fn(usize, Reach) -> usize,
         (lists, kept): (&mut Lists, &mut Kept),
         page: &mut Page<'_, NearestRows<'_>, P>,
     ) -> std::result::Result<(), Lost> {
+        let file = &filed.file;
         let of_file = |error| Lost::File(at, error);
         let stray =
             || Lost::Wrong(at, Error::corrupt(file.path().as_str(), 0, "no term of a vector"));
@@ -355,14 +424,22 @@ impl Read<'_> {
                 };
                 page.work(term.len());
                 page.pause_if_due().await?;
-                if kept.takes(nearness) {
+                if !kept.would_take(nearness) && !filed.is_part {
+                    kept.leave(nearness);
+                } else if kept.left_out.is_none_or(|left_out| nearness > left_out)
+                    || kept.would_take(nearness)
+                {
                     let mut postings = walk.postings().await.map_err(of_file)?;
+                    postings.seek(filed.places.0).map_err(of_file)?;
                     while let Some(place) = postings.next().await.map_err(of_file)? {
-                        if kept.takes(nearness) {
-                            kept.put(nearness, At::Place(at, place));
-                        }
                         page.work(0);
                         page.pause_if_due().await?;
+                        if place > filed.places.1 {
+                            break;
+                        }
+                        if filed.has(place) && kept.takes(nearness) {
+                            kept.put(nearness, At::Place(at, place));
+                        }
                     }
                 }
                 is_there = walk.next().await.map_err(of_file)?;
@@ -383,13 +460,13 @@ impl Read<'_> {
         let mut places: Vec<At> = kept.heap.into_iter().map(|candidate| candidate.at).collect();
         // In the order of storage: a block has several of them.
         places.sort_unstable();
-        let mut rows: Vec<Named> = Vec::new();
+        let mut rows: Vec<Rc<Named>> = Vec::new();
         let mut bytes = 0;
         for at in places {
             let named = match at {
                 At::Row(named) => named,
                 At::Place(number, place) => {
-                    let (view, file) = &sources.filed[number];
+                    let Filed { view, file, .. } = &sources.filed[number];
                     let named = view.sstable.named(place, self.reading(Reading::Point)).await?;
                     let named = named.filter(|named| named.clustering.is_some());
                     let stray = || Error::corrupt(file.path().as_str(), 0, "no such place");
@@ -397,17 +474,14 @@ impl Read<'_> {
                     if !view.entry.tokens.contains(named.token) {
                         continue;
                     }
-                    named
+                    Rc::new(named)
                 }
             };
             page.work(named.key.len());
             page.pause_if_due().await?;
             if range.contains(named.token) && seen.insert(hash_of(&named)) {
-                let at = At::Row(named);
-                bytes += bytes_of(&at);
-                if let At::Row(named) = at {
-                    rows.push(named);
-                }
+                bytes += bytes_of(&At::Row(named.clone()));
+                rows.push(named);
             }
             if bytes > sources.bytes_max {
                 self.read_rows_of(std::mem::take(&mut rows), page, scratch).await?;
@@ -420,7 +494,7 @@ impl Read<'_> {
     /// Reads these rows, partition by partition.
     async fn read_rows_of<P: AsyncFn()>(
         &self,
-        mut rows: Vec<Named>,
+        mut rows: Vec<Rc<Named>>,
         page: &mut Page<'_, NearestRows<'_>, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
@@ -440,6 +514,19 @@ impl Read<'_> {
         }
         Ok(())
     }
+}
+
+/// How many candidates each round of a search takes, of a table with so many rows: as long as they cost little beside
+/// reading all.
+fn rounds_of(wanted: usize, rows: u64) -> Vec<usize> {
+    let first = wanted * CANDIDATES_OF_ROW + CANDIDATES_MORE;
+    let next = |most: &usize| Some(most * ROUND_FACTOR);
+    let is_worth = |most: &usize| {
+        let is_first = *most == first;
+        is_first || (*most as u64).saturating_mul(LOOKUP_WORTH * SCAN_PART) <= rows
+    };
+    let rounds = std::iter::successors(Some(first), next).take_while(is_worth);
+    rounds.take_while(|most| *most <= NEAREST_CANDIDATES_MAX).collect()
 }
 
 /// How many lists of a file with so many rows a search looks at.
@@ -463,17 +550,15 @@ async fn gather<P: AsyncFn()>(
     column: ColumnId,
     (lists, kept): (&mut Lists, &mut Kept),
     page: &mut Page<'_, NearestRows<'_>, P>,
-    counts_tombstones: bool,
 ) -> Result<()> {
     while cursor.next_partition().await? {
         page.work(cursor.head().key.len());
         let deletion = cursor.head().deletion;
         while cursor.next().await? {
-            let mut dead = 0;
-            match cursor.fragment() {
+            let dead = match cursor.fragment() {
                 Fragment::Change { deletion, .. } => {
                     page.work(0);
-                    dead = u64::from(!deletion.is_none() && !page.purge.drops(deletion));
+                    u64::from(!deletion.is_none() && !page.purge.drops(deletion))
                 }
                 Fragment::Row { clustering, row } => {
                     page.work(clustering.len() + row.bytes().len());
@@ -483,16 +568,12 @@ async fn gather<P: AsyncFn()>(
                         let head = cursor.head();
                         let (token, key) = (head.token, head.key.to_vec());
                         let clustering = Some(clustering.to_vec());
-                        kept.put(nearness, At::Row(Named { token, key, clustering }));
+                        kept.put(nearness, At::Row(Rc::new(Named { token, key, clustering })));
                     }
-                    if counts_tombstones {
-                        dead = tombstones(row, deletion, &page.purge);
-                    }
+                    tombstones(row, deletion, &page.purge)
                 }
-            }
-            if counts_tombstones {
-                page.pass_tombstones(dead)?;
-            }
+            };
+            page.pass_tombstones(dead)?;
             page.pause_if_due().await?;
         }
         page.pause_if_due().await?;
@@ -505,5 +586,19 @@ fn nearness_of(row: RowRef<'_>, column: ColumnId, lists: &mut Lists) -> Option<f
     match cell.life {
         Life::Dead { .. } => None,
         _ => lists.nearness(cell.value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: rounds went on to 26,624 candidates, whatever it would have cost to read all rows.
+    #[test]
+    fn further_rounds_cost_little_beside_reading_all() {
+        assert_eq!(rounds_of(10, 0), [104]);
+        assert_eq!(rounds_of(10, 100_000), [104, 416, 1664]);
+        assert_eq!(rounds_of(10, u64::MAX), [104, 416, 1664, 6656, 26_624]);
+        assert_eq!(rounds_of(1000, 60_000), [4064]);
     }
 }
