@@ -646,6 +646,49 @@ fn tombstones_of_a_partition_that_a_lookup_reads_whole_are_counted() {
     });
 }
 
+/// Before: a page that began behind many range deletions of a file without its index walked them without a pause.
+#[test]
+fn what_is_before_a_page_is_passed_with_pauses() {
+    on_sim(101, async |sim, disk, exec| {
+        const DELETIONS: i32 = 2000;
+        let table = table(true);
+        let schema = schema_of([table.clone()]);
+        make(&disk, &config(1)).await;
+        let engine = open(&disk, &exec, 2, &schema).await;
+        for from in (0..DELETIONS).step_by(100) {
+            let mut out = Vec::new();
+            let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(b"k"), b"k");
+            for c in from..from + 100 {
+                let (start, end) = (&clustering(&table, 4 * c), &clustering(&table, 4 * c + 1));
+                let deletion = Deletion { timestamp: 9, local_s: LATER_S };
+                m.delete_range(&RangeTombstone { start, end, deletion });
+            }
+            m.finish();
+            shard::write(&engine, &out).await.unwrap();
+        }
+        let rows: Vec<(i32, i32)> = (0..9).map(|c| (4 * DELETIONS + c, 1)).collect();
+        shard::write(&engine, &record(&table, b"k", &rows, 1)).await.unwrap();
+        shard::flush(&engine).await;
+        shard::write(&engine, &record(&table, b"other", &rows, 1)).await.unwrap();
+        drop(engine);
+        let path = index_files(&sim).remove(0);
+        let mut bytes = sim.bytes(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        sim.plant(&path, bytes);
+        let engine = open(&disk, &exec, 3, &schema).await;
+        engine.set_lookup_policy(LookupPolicy::Always);
+        let mut command = select(&table, Operator::Equal, 1);
+        command.limits.page_rows = 13;
+        let first = engine.read(&command, &mut Rows::default(), yield_now).await.unwrap();
+        command.resume = first.more;
+        assert!(command.resume.is_some(), "there are more");
+        let pauses = Slot::new(0);
+        let pause = async || pauses.set(pauses.get() + 1);
+        engine.read(&command, &mut Rows::default(), pause).await.unwrap();
+        assert!(pauses.get() > 2 * DELETIONS / 40, "{} pauses", pauses.get());
+    });
+}
+
 /// Before: nothing found, and nothing could make anew, a file with right checksums that a defect had written.
 #[cfg(feature = "planted")]
 #[test]

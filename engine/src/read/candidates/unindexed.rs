@@ -101,7 +101,7 @@ impl<'r> Unindexed<'r> {
                 self.is_inside = false;
                 continue;
             }
-            self.seek(from).await?;
+            self.seek(from, page).await?;
             if !self.is_inside {
                 continue;
             }
@@ -129,18 +129,24 @@ impl<'r> Unindexed<'r> {
     }
 
     /// Goes on from the fragment in hand to a place in the same partition, by its row index if it has one.
-    async fn seek(&mut self, from: &Named) -> Result<()> {
+    async fn seek<S: RowSink, P: AsyncFn()>(
+        &mut self,
+        from: &Named,
+        page: &mut Page<'_, S, P>,
+    ) -> Result<()> {
         let head = self.cursor.head();
         let Some(place) = from.clustering.as_deref() else { return Ok(()) };
         if (head.token, head.key) != (from.token, from.key.as_slice()) {
             return Ok(());
         }
         loop {
+            page.pause_if_due().await?;
             let fragment = self.cursor.fragment();
             let at = fragment.position();
-            if at >= place {
+            if at >= place || page.is_done() {
                 return Ok(());
             }
+            page.work(0);
             // A change may stand at the border of two slices: which of them it is of, it does not say.
             let slice = self.slices.iter().find(|slice| slice.contains(at));
             self.is_inside = match slice.filter(|_| !fragment.is_change()) {
