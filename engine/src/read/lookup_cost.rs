@@ -45,13 +45,14 @@ struct Counted {
 }
 
 impl Counted {
-    /// Those of all sources, of which the others have so many `rows` in all; `None` if nothing is indexed.
+    /// Those of all sources, which have so many `rows` in all; `None` if too little is indexed to tell.
     fn rows(&self, rows: u64) -> Option<u64> {
         let known = u128::from(self.in_memory.saturating_add(self.in_files));
         let indexed = rows.saturating_sub(self.unindexed);
         match self.unindexed {
             0 => Some(known as u64),
-            _ if indexed == 0 => None,
+            // That a smaller part has none says little of a larger one, and no lookup saves going over that.
+            _ if indexed == 0 || (known == 0 && self.unindexed > indexed) => None,
             _ => u64::try_from((known * u128::from(rows)).div_ceil(indexed.into())).ok(),
         }
     }
@@ -279,5 +280,22 @@ impl<'r> Read<'r> {
             rows = rows.saturating_add(view.sstable.rows_of_blocks(of, slices, reading).await?);
         }
         Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: a small part with an index and without a candidate stood for all of the table, and the lookup was made.
+    #[test]
+    fn that_a_small_part_has_no_candidate_says_nothing_of_the_rest() {
+        let rows = |in_files, unindexed| {
+            let counted = Counted { in_memory: 0, in_files, files: 1, unindexed };
+            counted.rows(1000)
+        };
+        assert_eq!(rows(0, 900), None);
+        assert_eq!((rows(0, 0), rows(0, 100)), (Some(0), Some(0)));
+        assert_eq!((rows(10, 900), rows(90, 100)), (Some(100), Some(100)));
     }
 }
