@@ -128,8 +128,8 @@ fn the_nearest_rows_are_those_of_a_model() {
     });
 }
 
-/// Before: eight searches were made at a time, each of which may take tens of mebibytes, however small the shard was; and
-/// all that waited were woken when one ended.
+/// Before: eight searches were made at a time, each of which may take tens of mebibytes, however small the shard was;
+/// and all that waited were woken when one ended.
 #[test]
 fn searches_at_once_take_a_part_of_the_memory_and_all_are_answered() {
     const SEARCHES: usize = 40;

@@ -24,7 +24,8 @@ pub(super) enum Next {
 }
 
 impl Engine {
-    /// A table that has something for the job to do, if it may be tried at this second: those behind the last one first.
+    /// A table that has something for the job to do, if it may be tried at this second: those behind the last one
+    /// first.
     pub(crate) fn table_to_index(&self, now_s: u32) -> Option<TableId> {
         let tables = self.tables.indexed();
         let last = self.tables.last_indexed();

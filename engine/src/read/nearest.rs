@@ -102,8 +102,8 @@ impl Engine {
     }
 }
 
-/// Gives the nearest rows to a sink, nearest first, and their number. Pauses after a quantum of them, and after each row
-/// that costs the sink much.
+/// Gives the nearest rows to a sink, nearest first, and their number. Pauses after a quantum of them, and after each
+/// row that costs the sink much.
 pub async fn give_nearest(
     rows: NearestRows<'_>,
     sink: &mut impl RowSink,

@@ -4,8 +4,9 @@
 //! cursor ─► visible at now ─► filters ─► limits ─► sink
 //! ```
 //!
-//! 1. A full page looks a little further for another row, so that the last page says it is the last. Not one of rows that
-//!    an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is read for it.
+//! 1. A full page looks a little further for another row, so that the last page says it is the last. Not one of rows
+//!    that an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is
+//!    read for it.
 //! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. After a quantum
 //!    of it a read that may wait asks its caller whether to pause; one that must not gives up.
 

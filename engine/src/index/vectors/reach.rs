@@ -4,8 +4,8 @@
 //! some of the sample ─► the nearest of all the sample ─► in which of the lists, nearest first, they are ─► Reach
 //! ```
 //!
-//! How far the nearest are spread is a matter of the data: of vectors in clusters they are in the first lists, of random
-//! ones of many parts in most.
+//! How far the nearest are spread is a matter of the data: of vectors in clusters they are in the first lists, of
+//! random ones of many parts in most.
 
 use super::*;
 
@@ -13,8 +13,8 @@ use super::*;
 const NEAREST: u64 = 10;
 /// So many vectors of the sample are sought, which take no more bytes than centroids.
 const SOUGHT_MAX: usize = 256;
-/// The part of the nearest that is to be in the lists, in hundredths. The lists were made for the sample, so that others
-/// are a little farther from theirs.
+/// The part of the nearest that is to be in the lists, in hundredths. The lists were made for the sample, so that
+/// others are a little farther from theirs.
 const NEARLY_HUNDREDTHS: usize = 99;
 
 /// A vector that is sought, and the nearest so far: how near, and which of the sample.
