@@ -76,6 +76,9 @@ pub(crate) fn full(repository: &Repository, report: &mut Report) {
 /// Full, and the long runs.
 pub(crate) fn night(repository: &Repository, report: &mut Report) {
     everything(repository, report, &NIGHT);
+    golden_planted(repository, report);
+    kill9_planted(repository, report);
+    differential_planted(repository, report);
     report.step("differential, Cassandra", "cargo ci differential --port 9142", |log| {
         differential::against_cassandra(repository, log)
     });
@@ -127,11 +130,8 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         let log = report.log("built beside");
         let beside = scope.spawn(move || build_beside(repository, effort.fuzz_seconds, &log));
         golden(repository, report);
-        golden_planted(repository, report);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
-        kill9_planted(repository, report);
-        differential_planted(repository, report);
         beside.join().expect("what cannot be built makes no panic");
         let choice = differential::Choice { operations: effort.operations, ..Default::default() };
         differential(repository, report, &choice);
