@@ -83,6 +83,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
         differential::against_cassandra(repository, log)
     });
     attacks(repository, report);
+    many_vectors(repository, report);
     node_fuzz(repository, report, FUZZED_REQUESTS_OF_NIGHT);
     full_disk(repository, report, None);
     read_costs(repository, report, read_costs::ROWS);
@@ -113,6 +114,16 @@ fn attacks(repository: &Repository, report: &mut Report) {
         let arguments = ["test", "--release", "--package", "messina-server", "--test", "attacks"];
         let mut command = repository.cargo(&arguments);
         counted(log, command.args(["--", "--ignored"]), evidence::tests)
+    });
+}
+
+/// A hundred thousand vectors, of which all tests take a fifth.
+fn many_vectors(repository: &Repository, report: &mut Report) {
+    let rerun = "cargo test --release --package messina-engine --test vector_files";
+    report.step("many vectors", rerun, |log| {
+        let arguments =
+            ["test", "--release", "--package", "messina-engine", "--test", "vector_files"];
+        counted(log, &mut repository.cargo(&arguments), evidence::tests)
     });
 }
 
