@@ -41,4 +41,4 @@ pub(crate) use job::{IndexState, remove_files};
 pub(crate) use nearest::Nearest;
 pub(crate) use place::Place;
 pub(crate) use vectors::{Lists, Reach, VectorTerm};
-pub(crate) use walk::TermWalk;
+pub(crate) use walk::{TermWalk, is_one_term};

@@ -48,7 +48,7 @@ pub use config::WriterConfig;
 pub use cursor::SstableCursor;
 pub(crate) use entries::Named;
 pub use file::{Reading, Sstable, SstableIdentity};
-pub(crate) use filter::Filter;
+pub(crate) use filter::{Filter, Shape};
 pub(crate) use footer::digest;
 pub use frame::Codec;
 pub(crate) use frame::{OPENER_BYTES, Opener};

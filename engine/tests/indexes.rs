@@ -799,6 +799,35 @@ fn a_file_of_later_tokens_is_asked_when_it_is_its_turn() {
     });
 }
 
+/// Before: a block of terms of each file was read, to find the value in one of them.
+#[test]
+fn a_value_that_one_row_has_is_read_from_the_file_that_has_it() {
+    on_sim(74, async |_, disk, exec| {
+        let table = table(true);
+        let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+        for file in 0..16 {
+            for key in 0..4u8 {
+                let first = 100_000 * file + 300 * i32::from(key);
+                let rows: Vec<(i32, i32)> = (first..first + 300).map(|v| (v, v)).collect();
+                shard::write(&engine, &record(&table, &[key], &rows, 1)).await.unwrap();
+            }
+            shard::flush(&engine).await;
+        }
+        assert_eq!(progress(&engine).files, 16);
+        for v in [5, 700_123, 1_501_199] {
+            assert_eq!(compare(&engine, &select(&table, Operator::Equal, v), 7).await, 1);
+            engine.set_lookup_policy(LookupPolicy::Always);
+            let command = select(&table, Operator::Equal, v);
+            let end = engine.read(&command, &mut Rows::default(), yield_now).await.unwrap();
+            let asked = end.blocks + end.cached_blocks;
+            assert!(end.rows == 1 && asked < 16, "{asked} blocks of 16 files for one row");
+        }
+        for absent in [1200, 1_600_000] {
+            assert_eq!(compare(&engine, &select(&table, Operator::Equal, absent), 7).await, 0);
+        }
+    });
+}
+
 /// Before: terms all places of which were given took their time without a pause, and each page has more of them.
 #[test]
 fn terms_whose_places_were_given_are_work() {

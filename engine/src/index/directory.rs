@@ -4,14 +4,20 @@
 //! few blocks    root: item of each block
 //! many blocks   root: item of each node ─► node: item of each of its blocks
 //!               in memory                  by the cache
-//! item := from:bytes offset:varint bytes:varint before:varint [first:varint]   of a node: its first block's number
+//! item := from:bytes offset:varint bytes:varint before:varint rest
+//! rest := filter            of a block: which terms it may have; or nothing
+//!       | first:varint      of a node, which is marked: its first block's number
 //! ```
 //!
-//! `from` is above all terms before the block or node and not above any in it; the first of the file is empty.
+//! `from` is above all terms before the block or node and not above any in it; the first of the file is empty. A filter
+//! is that of `sstable/filter.rs`, of the hashes of the terms.
 
+use model::Token;
 use model::bytes::{Cursor, put_bytes, put_varint};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::limits::{TERM_DIRECTORY_BYTES_MAX, TERM_DIRECTORY_NODE_BYTES};
+use crate::sstable::Filter;
 use crate::sstable::slots::{Slots, SlotsBuilder};
 
 /// Where a block of terms, or a node of the directory, is.
@@ -59,12 +65,21 @@ impl DirectoryBuilder {
     }
 
     /// Adds a block of terms, which is at `offset`.
-    pub(super) fn block(&mut self, from: &[u8], (offset, bytes): (u64, u64), before: u64) {
+    pub(super) fn block(
+        &mut self,
+        from: &[u8],
+        (offset, bytes): (u64, u64),
+        before: u64,
+        filter: Option<&Filter>,
+    ) {
         if self.node.is_empty() {
             self.from = from.to_vec();
             (self.before, self.first) = (before, self.blocks);
         }
-        self.node.item(|out| put_item(out, from, (offset, bytes), before));
+        self.node.item(|out| {
+            put_item(out, from, (offset, bytes), before);
+            filter.into_iter().for_each(|filter| filter.encode(out));
+        });
         self.blocks += 1;
     }
 
@@ -85,7 +100,7 @@ impl DirectoryBuilder {
     /// The node was written there.
     pub(super) fn node_is_at(&mut self, place: (u64, u64)) {
         let (from, before, first) = (&self.from, self.before, self.first);
-        self.root.item(|out| {
+        self.root.marked_item(|out| {
             put_item(out, from, place, before);
             put_varint(out, first);
         });
@@ -110,8 +125,23 @@ pub(super) fn item(slots: &Slots, at: usize) -> model::Result<(&[u8], Below)> {
     let mut cursor = Cursor::new(slots.item(at));
     let from = cursor.bytes()?;
     let (offset, bytes, before) = (cursor.varint()?, cursor.varint()?, cursor.varint()?);
-    let first = if cursor.is_empty() { at as u64 } else { cursor.varint()? };
+    let first = if slots.is_marked(at) { cursor.varint()? } else { at as u64 };
     Ok((from, Below { offset, bytes: bytes as usize, before, first }))
+}
+
+/// The filter of the terms of a block; without bytes if it has none.
+pub(super) fn filter(slots: &Slots, at: usize) -> model::Result<&[u8]> {
+    let mut cursor = Cursor::new(slots.item(at));
+    cursor.bytes()?;
+    for _ in 0..3 {
+        cursor.varint()?;
+    }
+    Ok(if slots.is_marked(at) { &[] } else { cursor.rest() })
+}
+
+/// The hash of a term in a filter.
+pub(super) fn hash_of(term: &[u8]) -> Token {
+    Token(xxh3_64(term) as i64)
 }
 
 /// The last item that is not behind what is sought; the first if all are.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use model::schema::{Index, IndexId, Table};
 use uuid::Uuid;
 
-use super::directory::{self, Below};
+use super::directory::{self, Below, hash_of};
 use super::footer::{FOOTER_BYTES, Footer, fingerprint, seed_of};
 use crate::cache::{BlockCache, Kept, Place as CachePlace};
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ use crate::io::{Disk, File, IoClass, RelPath};
 use crate::sstable::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
 use crate::sstable::slots::Slots;
 use crate::sstable::window::Window;
-use crate::sstable::{FileDigest, Handle, Reading, SstableId, digest};
+use crate::sstable::{FileDigest, Filter, Handle, Reading, SstableId, digest};
 
 /// Where the kind of a frame stands in its head.
 const KIND_AT: usize = 16;
@@ -212,15 +212,37 @@ impl IndexFile {
         if self.blocks() == 0 {
             return Ok(0);
         }
+        let (_, first, at) = self.item_of(term, reading).await?;
+        first.checked_add(at).ok_or_else(|| self.damaged())
+    }
+
+    /// Whether the file may have a term, as the filter of its block says: never wrong when it says no.
+    pub(super) async fn may_have(&self, term: &[u8], reading: Reading) -> Result<bool> {
+        if self.blocks() == 0 {
+            return Ok(false);
+        }
+        let (node, _, at) = self.item_of(term, reading).await?;
+        let slots = node.as_deref().unwrap_or_else(|| self.root());
+        let filter = directory::filter(slots, at).map_err(|_| self.damaged())?;
+        Filter::encoded_may_contain(filter, hash_of(term)).map_err(|_| self.damaged())
+    }
+
+    /// What leads to the block that holds the term, or would: the node, if it is not the root, the number of its first
+    /// block, and the item in it. The file has blocks.
+    async fn item_of(
+        &self,
+        term: &[u8],
+        reading: Reading,
+    ) -> Result<(Option<Rc<Slots>>, usize, usize)> {
         let damaged = |_| self.damaged();
         let is_behind = |from: &[u8], _: &Below| from > term;
         let at = directory::last_not_behind(self.root(), is_behind).map_err(damaged)?;
         if !self.footer.has_nodes {
-            return Ok(at);
+            return Ok((None, 0, at));
         }
         let (slots, first) = self.node(at, reading).await?;
         let at = directory::last_not_behind(&slots, is_behind).map_err(damaged)?;
-        first.checked_add(at).ok_or_else(|| self.damaged())
+        Ok((Some(slots), first, at))
     }
 
     /// The list whose frame is at `offset`, by the cache.

@@ -19,7 +19,7 @@ use crate::sstable::SstableId;
 
 /// Bytes of the footer.
 pub(super) const FOOTER_BYTES: usize = 128;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"MSNA-IDX";
 /// Terms of vectors are these: files with others are made anew.
 const VECTOR_TERMS: u32 = 2;

@@ -104,6 +104,12 @@ async fn write(
     IndexFile::open((disk, &dir), (SSTABLE, PROOF), of, &cache).await.expect("it opens")
 }
 
+/// Whether the file may have a term, as its filter says.
+async fn may_have(file: &Rc<IndexFile>, term: &[u8]) -> bool {
+    let range = Slice { start: term.to_vec(), end: [term, &[0]].concat() };
+    TermWalk::new(file, Reading::Point).may_have(&range).await.expect("it reads")
+}
+
 /// What a range of terms leads to from a place on.
 async fn read(file: &Rc<IndexFile>, range: &Slice, from: Place) -> BTreeSet<Place> {
     let mut walk = TermWalk::new(file, Reading::Point);
@@ -160,6 +166,17 @@ fn a_file_gives_what_was_put_in() {
             let count: usize = postings.values().map(BTreeSet::len).sum();
             assert_eq!(file.postings(), count as u64);
             assert_eq!(file.has_nodes(), !prefix.is_empty());
+            let mut walk_to_absent = 0;
+            for number in (0..1u64 << 20).step_by(997) {
+                let term = [&prefix, &number.to_be_bytes()[4..], b"absent"].concat();
+                walk_to_absent += usize::from(may_have(&file, &term).await);
+            }
+            for term in postings.keys() {
+                assert!(may_have(&file, term).await, "a term that is there is never denied");
+            }
+            // Few places for many terms: case 2 of `draw`.
+            let is_filtered = postings.len() > 1000 && count < 8 * postings.len();
+            assert!(!is_filtered || walk_to_absent < 40, "{walk_to_absent} of 1,052 absent terms");
             let left = disk.list(&RelPath::root()).await.expect("it lists");
             assert_eq!(left.len(), 1, "no run is left: {left:?}");
             for _ in 0..20 {

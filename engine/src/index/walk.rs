@@ -21,6 +21,11 @@ pub(crate) struct TermWalk {
     at: usize,
 }
 
+/// Whether a range of terms has one.
+pub(crate) fn is_one_term(range: &Slice) -> bool {
+    range.end.split_last() == Some((&0, range.start.as_slice()))
+}
+
 /// A term and what stands behind it.
 struct Entry<'a> {
     term: &'a [u8],
@@ -49,6 +54,15 @@ impl TermWalk {
         let slots = self.file.slots(place, Kind::Terms, self.reading).await?;
         (self.block, self.at) = (Some((number, slots)), 0);
         Ok(())
+    }
+
+    /// Whether the file may have a term of this range; never wrong when it says no. It is asked of ranges of one term,
+    /// which cost no block of terms then; of others it says yes.
+    pub(crate) async fn may_have(&self, range: &Slice) -> Result<bool> {
+        match is_one_term(range) {
+            true => self.file.may_have(&range.start, self.reading).await,
+            false => Ok(true),
+        }
     }
 
     /// Goes to the first term that is not below this one; whether there is one.
@@ -129,6 +143,9 @@ impl TermWalk {
     /// between stand in the directory.
     pub(crate) async fn count(&mut self, range: &Slice) -> Result<u64> {
         let mut count: u64 = 0;
+        if !self.may_have(range).await? {
+            return Ok(0);
+        }
         let mut is_there = self.seek(&range.start).await?;
         let last = self.file.block_of(&range.end, self.reading).await?;
         while is_there && self.is_below(&range.end)? {

@@ -8,22 +8,36 @@
 //! Memory is a block of terms, a block of postings, a few bytes for each block of postings of the term in hand, and for
 //! each node of the directory.
 
+use model::Token;
 use model::bytes::{put_bytes, put_varint};
 
-use super::directory::DirectoryBuilder;
+use super::directory::{DirectoryBuilder, hash_of};
 use super::footer::{FOOTER_BYTES, Footer};
 use super::place::Place;
 use crate::error::Result;
 use crate::limits::{INDEX_BLOCK_BYTES, WRITE_ALIGN_BYTES};
-use crate::sstable::Codec;
-use crate::sstable::digest;
 use crate::sstable::frame::{Framer, Kind, seal};
 use crate::sstable::output::Output;
 use crate::sstable::row_index::separator;
 use crate::sstable::slots::SlotsBuilder;
+use crate::sstable::{Codec, Filter, Shape, digest};
 
 /// The postings of a term that are longer stand in blocks of their own.
 const INLINE_BYTES_MAX: usize = 256;
+
+/// A block of fewer terms has no filter, nor one of which each term has more places: that is in most files.
+const FILTERED_TERMS_MIN: usize = 64;
+const FILTERED_PLACES_MAX: u64 = 8;
+/// How often a filter is wrong about a term that its block has not: one more block is read then.
+const FILTER_FP_CHANCE: f64 = 0.01;
+
+/// The filter of the terms of a block, which have so many places, if it gets one.
+fn filter_of(hashes: &[Token], places: u64) -> Option<Filter> {
+    let is_worth =
+        hashes.len() >= FILTERED_TERMS_MIN && places <= hashes.len() as u64 * FILTERED_PLACES_MAX;
+    let shape = Shape::new(FILTER_FP_CHANCE).filter(|_| is_worth)?;
+    Some(Filter::of(hashes, shape))
+}
 
 /// An index file being written.
 pub(super) struct IndexWriter {
@@ -35,6 +49,8 @@ pub(super) struct IndexWriter {
     /// The block of terms in hand, and how many postings there were before it.
     block: SlotsBuilder,
     block_first: Vec<u8>,
+    /// The hashes of its terms.
+    block_hashes: Vec<Token>,
     postings_before: u64,
     /// The last term of the block before, and the last that is in a block.
     block_last: Vec<u8>,
@@ -68,6 +84,7 @@ impl IndexWriter {
             raw: Vec::new(),
             block: SlotsBuilder::default(),
             block_first: Vec::new(),
+            block_hashes: Vec::new(),
             postings_before: 0,
             block_last: Vec::new(),
             last_term: Vec::new(),
@@ -190,6 +207,7 @@ impl IndexWriter {
             true => self.block.marked_item(write),
             false => self.block.item(write),
         }
+        self.block_hashes.push(hash_of(&self.term));
         self.last_term.clone_from(&self.term);
         self.terms += 1;
         self.postings += self.list.count;
@@ -220,7 +238,10 @@ impl IndexWriter {
         let (first, before) = (&self.block_first, self.postings_before);
         let from =
             if self.directory.is_empty() { &[][..] } else { separator(&self.block_last, first) };
-        self.directory.block(from, (offset, bytes), before);
+        let places = self.postings - self.postings_before;
+        let filter = filter_of(&self.block_hashes, places);
+        self.block_hashes.clear();
+        self.directory.block(from, (offset, bytes), before, filter.as_ref());
         if self.directory.is_node_full() {
             self.end_node(false);
         }

@@ -26,7 +26,7 @@ use model::{Token, TokenRange};
 use super::page::Page;
 use crate::error::{Error, Result};
 use crate::index::{IndexFile, Nearest, Place, TermWalk};
-use crate::limits::LOOKUP_REVERSED_BYTES_MAX;
+use crate::limits::{LOOKUP_RANGES_COUNTED, LOOKUP_REVERSED_BYTES_MAX};
 use crate::memtable::terms;
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
@@ -108,6 +108,8 @@ enum Kind<'r> {
         place: Place,
         behind: Place,
         is_placed: bool,
+        /// Whether its filters were asked for the terms.
+        is_asked: bool,
     },
     /// It lacks the index: its rows are gone through.
     Scan(Box<Unindexed<'r>>),
@@ -143,7 +145,8 @@ impl<'r> Candidates<'r> {
             let behind = view.sstable.place_behind(last.min(view.entry.tokens.last));
             let place = Place::default();
             let ready = VecDeque::new();
-            Kind::File { view, file, reading, ready, place, behind, is_placed: false }
+            let (is_placed, is_asked) = (false, false);
+            Kind::File { view, file, reading, ready, place, behind, is_placed, is_asked }
         });
         let scans = scans.map(|scan| Kind::Scan(Box::new(scan)));
         let source = |kind| {
@@ -341,6 +344,22 @@ impl Source<'_> {
         Ok(())
     }
 
+    /// A file that has none of the terms is done before anything of it is read.
+    async fn leave_file_without(&mut self, lookup: &IndexLookup) -> std::result::Result<(), Lost> {
+        let Kind::File { file, reading, is_asked, .. } = &mut self.kind else { return Ok(()) };
+        if std::mem::replace(is_asked, true) || lookup.terms.len() > LOOKUP_RANGES_COUNTED {
+            return Ok(());
+        }
+        let walk = TermWalk::new(file, *reading);
+        for range in &lookup.terms {
+            if walk.may_have(range).await.map_err(of_index)? {
+                return Ok(());
+            }
+        }
+        self.is_done = true;
+        Ok(())
+    }
+
     /// Finds the next candidate, if it is not known.
     async fn fill_head<S: RowSink, P: AsyncFn()>(
         &mut self,
@@ -355,6 +374,7 @@ impl Source<'_> {
             }
             return Ok(());
         }
+        self.leave_file_without(lookup).await?;
         while self.head.is_none() && !page.is_done() {
             if !self.is_done || !self.is_empty() {
                 self.place().await.map_err(Lost::Read)?;
@@ -494,7 +514,9 @@ async fn gather_file<S: RowSink, P: AsyncFn()>(
     nearest: &mut Nearest<Place>,
     page: &mut Page<'_, S, P>,
 ) -> std::result::Result<(), Lost> {
-    let mut is_there = walk.seek(&range.start).await.map_err(of_index)?;
+    // Of several terms a file may have some.
+    let may_be_there = walk.may_have(range).await.map_err(of_index)?;
+    let mut is_there = may_be_there && walk.seek(&range.start).await.map_err(of_index)?;
     while is_there && walk.is_below(&range.end).map_err(of_index)? {
         // Also a term of which all places were given takes its time.
         page.work(POSTING_WORK_BYTES);

@@ -13,16 +13,23 @@
 //!    candidates is taken from the others. So a lookup is worth less the more of the table is not indexed.
 //! 3. Inside of a named partition only the rows of its blocks are scanned. As large a part of the candidates is taken
 //!    to be in it as of the rows: where that is wrong, a row costs [`LOOKUP_WORTH`] times as much.
-//! 4. Nothing here decides what is found, only how.
+//! 4. Files of one run are cut by tokens, which are hashes, so that one has about as many of some terms for each of its
+//!    rows as another: of a run one is counted, the first that is not small, whose blocks the lookup wants first, too.
+//!    And a page that takes few of many candidates comes to its end in the first files of each run.
+//! 5. Nothing here decides what is found, only how.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use model::Token;
 use model::read::{Filter, IndexLookup, RowSink, Slice};
 use model::schema::IndexId;
+use uuid::Uuid;
 
 use super::page::Page;
 use super::{LookupPolicy, Read};
 use crate::error::{Error, Result};
-use crate::index::TermWalk;
+use crate::index::{IndexFile, TermWalk, is_one_term};
 use crate::limits::{
     INDEX_BLOCK_BYTES, LOOKUP_PLACES_AT_ONCE, LOOKUP_POSTINGS_OF_A_ROW, LOOKUP_RANGES_COUNTED,
     LOOKUP_REVERSED_ROWS_MAX, LOOKUP_ROWS_AT_ONCE, LOOKUP_ROWS_OF_A_FILE, LOOKUP_WORTH,
@@ -38,8 +45,9 @@ const COUNT_WORK_BYTES: usize = 2 * INDEX_BLOCK_BYTES;
 struct Counted {
     in_memory: u64,
     in_files: u64,
-    /// Files that are asked.
+    /// Files that are asked, if all candidates are wanted, and of how many runs they are.
     files: u64,
+    runs: u64,
     /// Rows of the sources without the index, which are gone through.
     unindexed: u64,
 }
@@ -94,7 +102,7 @@ impl Asked {
             _ => u128::from(given) * rows / u128::from(candidates),
         };
         let (scan, unindexed) = (part(inside), part(share(counted.unindexed).into()));
-        let postings = |count: u64, at_once: usize| match lookup.terms.iter().all(is_one) {
+        let postings = |count: u64, at_once: usize| match lookup.terms.iter().all(is_one_term) {
             true => passed(share(count), at_once, lookup.terms.len(), given),
             false => passed(count, at_once, usize::MAX, given),
         };
@@ -104,15 +112,14 @@ impl Asked {
         // Of candidates that are wanted from the last on, all are named before the first of them is read.
         let named = if self.reversed { u128::from(candidates) } else { 0 };
         // Each range of terms is sought in each file, once for each time that candidates are taken in hand.
-        let seeks = u128::from(counted.files) * lookup.terms.len().max(1) as u128;
+        let files = match candidates {
+            0 => counted.files,
+            _ => counted.files.min(counted.runs + counted.files * given / candidates),
+        };
+        let seeks = u128::from(files) * lookup.terms.len().max(1) as u128;
         let lookup = read + named + seeks * LOOKUP_ROWS_OF_A_FILE + unindexed;
         Some(Cost { lookup: lookup + postings / LOOKUP_POSTINGS_OF_A_ROW, scan })
     }
-}
-
-/// Whether a range of terms has one.
-fn is_one(slice: &Slice) -> bool {
-    slice.end.split_last() == Some((&0, slice.start.as_slice()))
 }
 
 /// How many of `count` postings are gone through until `given` of them are found, if so many are kept at a time. Those
@@ -128,6 +135,18 @@ fn passed(count: u64, at_once: usize, terms: usize, given: u64) -> u128 {
 fn of_all(count: u64, ranges: usize) -> u64 {
     let counted = ranges.clamp(1, LOOKUP_RANGES_COUNTED) as u64;
     count.saturating_mul(ranges as u64) / counted
+}
+
+/// Which file of a run, of which each has so many rows, is counted: the first with half of what they have on average.
+fn sample_of(rows: &[u64]) -> usize {
+    let half = rows.iter().sum::<u64>() / rows.len().max(1) as u64 / 2;
+    rows.iter().position(|rows| *rows >= half).unwrap_or(0)
+}
+
+/// What all `rows` of a run have, of which `sample` rows have so many candidates.
+fn like_sample(candidates: u64, sample: u64, rows: u64) -> u64 {
+    let of_all = u128::from(candidates) * u128::from(rows) / u128::from(sample.max(1));
+    u64::try_from(of_all).unwrap_or(u64::MAX)
 }
 
 impl<'r> Read<'r> {
@@ -214,31 +233,52 @@ impl<'r> Read<'r> {
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<Counted>> {
         let in_memory = self.count_in_memory(lookup);
-        let mut counted = Counted { in_memory, in_files: 0, files: 0, unindexed: 0 };
+        let mut counted = Counted { in_memory, in_files: 0, files: 0, runs: 0, unindexed: 0 };
         counted.unindexed = self.rows_unindexed(lookup.index, is_asked);
+        let mut runs: BTreeMap<Uuid, Vec<(View, Rc<IndexFile>)>> = BTreeMap::new();
         for (view, file) in self.indexed(lookup.index) {
-            if !is_asked(&view) {
-                continue;
+            if is_asked(&view) {
+                runs.entry(view.entry.run).or_default().push((view, file));
             }
-            counted.files += 1;
-            let mut walk = TermWalk::new(&file, self.reading(Reading::Point));
-            let mut in_file: u64 = 0;
-            for range in lookup.terms.iter().take(LOOKUP_RANGES_COUNTED) {
-                match walk.count(range).await {
-                    Ok(more) => in_file = in_file.saturating_add(more),
-                    Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                    Err(error) => {
-                        view.sstable.lose_index(lookup.index, &error);
-                        return Ok(None);
-                    }
-                }
-                page.work(COUNT_WORK_BYTES);
-                page.pause_if_due().await?;
-            }
-            let ranges = lookup.terms.len();
-            counted.in_files = counted.in_files.saturating_add(of_all(in_file, ranges));
+        }
+        for files in runs.values_mut() {
+            files.sort_by_key(|(view, _)| view.entry.tokens.first);
+            let rows: Vec<u64> =
+                files.iter().map(|(view, _)| view.sstable.statistics().rows).collect();
+            let at = sample_of(&rows);
+            let (view, file) = &files[at];
+            let Some(in_file) = self.count_in_file(lookup, (view, file), page).await? else {
+                return Ok(None);
+            };
+            let in_run = like_sample(in_file, rows[at], rows.iter().sum());
+            counted.in_files = counted.in_files.saturating_add(in_run);
+            (counted.runs, counted.files) = (counted.runs + 1, counted.files + files.len() as u64);
         }
         Ok(Some(counted))
+    }
+
+    /// About how many places of a file are candidates; `None` if the index file fails.
+    async fn count_in_file<S: RowSink, P: AsyncFn()>(
+        &self,
+        lookup: &IndexLookup,
+        (view, file): (&View, &Rc<IndexFile>),
+        page: &mut Page<'_, S, P>,
+    ) -> Result<Option<u64>> {
+        let mut walk = TermWalk::new(file, self.reading(Reading::Point));
+        let mut in_file: u64 = 0;
+        for range in lookup.terms.iter().take(LOOKUP_RANGES_COUNTED) {
+            match walk.count(range).await {
+                Ok(more) => in_file = in_file.saturating_add(more),
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                Err(error) => {
+                    view.sstable.lose_index(lookup.index, &error);
+                    return Ok(None);
+                }
+            }
+            page.work(COUNT_WORK_BYTES);
+            page.pause_if_due().await?;
+        }
+        Ok(Some(of_all(in_file, lookup.terms.len())))
     }
 
     fn count_in_memory(&self, lookup: &IndexLookup) -> u64 {
@@ -291,11 +331,35 @@ mod tests {
     #[test]
     fn that_a_small_part_has_no_candidate_says_nothing_of_the_rest() {
         let rows = |in_files, unindexed| {
-            let counted = Counted { in_memory: 0, in_files, files: 1, unindexed };
+            let counted = Counted { in_memory: 0, in_files, files: 1, runs: 1, unindexed };
             counted.rows(1000)
         };
         assert_eq!(rows(0, 900), None);
         assert_eq!((rows(0, 0), rows(0, 100)), (Some(0), Some(0)));
         assert_eq!((rows(10, 900), rows(90, 100)), (Some(100), Some(100)));
+    }
+
+    /// Before: all files of all runs counted, though ten of many candidates are in the first of each run.
+    #[test]
+    fn few_of_many_candidates_are_in_few_files() {
+        let lookup = IndexLookup { index: IndexId(0), terms: vec![Slice::row(vec![7])] };
+        let counted = Counted { in_memory: 0, in_files: 2000, files: 30, runs: 4, unindexed: 0 };
+        let cost = |wanted| {
+            let asked = Asked { wanted, rows: 5_000_000, inside: 5_000_000, reversed: false };
+            asked.cost(&lookup, &counted).expect("it is possible").lookup
+        };
+        let of_files = |files: u128| files * LOOKUP_ROWS_OF_A_FILE;
+        let postings = 2000 / LOOKUP_POSTINGS_OF_A_ROW;
+        assert_eq!(cost(10), of_files(4) + 10 * u128::from(LOOKUP_WORTH) + postings);
+        assert_eq!(cost(2000), of_files(30) + 2000 * u128::from(LOOKUP_WORTH) + postings);
+    }
+
+    #[test]
+    fn a_run_is_taken_to_be_like_its_file_that_was_counted() {
+        assert_eq!(sample_of(&[10, 1000, 3000]), 1, "the first is too small to tell");
+        assert_eq!(sample_of(&[1000, 10]), 0);
+        assert_eq!(like_sample(10, 1000, 4010), 40);
+        assert_eq!(like_sample(7, 1000, 1000), 7, "all was counted");
+        assert_eq!(like_sample(7, 0, 0), 0);
     }
 }

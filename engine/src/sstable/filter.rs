@@ -28,14 +28,14 @@ pub(crate) struct Filter {
 
 /// What a chance of being wrong asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     bits_per_key: u32,
     probes: u32,
 }
 
 impl Filter {
     /// The filter of these tokens.
-    pub(super) fn of(tokens: &[Token], shape: Shape) -> Filter {
+    pub(crate) fn of(tokens: &[Token], shape: Shape) -> Filter {
         let Shape { bits_per_key, probes } = shape;
         assert!((1..=PROBES_MAX).contains(&probes), "a token sets some bits");
         let blocks = (tokens.len() as u64 * u64::from(bits_per_key)).div_ceil(BLOCK_BITS).max(1);
@@ -72,7 +72,7 @@ impl Filter {
     }
 
     /// Appends the form on disk.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         if self.blocks.is_empty() {
             return;
         }
@@ -97,14 +97,36 @@ impl Filter {
         Ok(Filter { probes, blocks: blocks.iter().map(words).collect() })
     }
 
+    /// Whether a filter in its form on disk may have the token: read where it stands, for one question.
+    pub(crate) fn encoded_may_contain(bytes: &[u8], token: Token) -> Result<bool, &'static str> {
+        let Some((&probes, blocks)) = bytes.split_first() else { return Ok(true) };
+        let (blocks, rest) = blocks.as_chunks::<BLOCK_BYTES>();
+        let probes = u32::from(probes);
+        if !rest.is_empty() || blocks.is_empty() || !(1..=PROBES_MAX).contains(&probes) {
+            return Err("filter");
+        }
+        let (index, mut hash) = place_of(token, blocks.len());
+        let block = &blocks[index];
+        Ok((0..probes).all(|_| {
+            let bit = next_bit(&mut hash);
+            block[bit / 8] >> (bit % 8) & 1 == 1
+        }))
+    }
+
     #[inline]
     fn place(&self, token: Token) -> (usize, u64) {
-        // Tokens of one shard share their high bits, so they are mixed again.
-        let wide = u128::from(token.biased()) * u128::from(GOLDEN);
-        let (high, low) = ((wide >> 64) as u64, wide as u64);
-        let index = (u128::from(high ^ low) * self.blocks.len() as u128) >> 64;
-        (index as usize, low)
+        place_of(token, self.blocks.len())
     }
+}
+
+/// The block, of so many, that a token picks, and what its bits are drawn from.
+#[inline]
+fn place_of(token: Token, blocks: usize) -> (usize, u64) {
+    // Tokens of one shard share their high bits, so they are mixed again.
+    let wide = u128::from(token.biased()) * u128::from(GOLDEN);
+    let (high, low) = ((wide >> 64) as u64, wide as u64);
+    let index = (u128::from(high ^ low) * blocks as u128) >> 64;
+    (index as usize, low)
 }
 
 #[inline]
@@ -115,7 +137,7 @@ fn next_bit(hash: &mut u64) -> usize {
 
 impl Shape {
     /// The fewest bits a key, and the probes, that keep false positives at `fp_chance`; `None` for no filter.
-    pub(super) fn new(fp_chance: f64) -> Option<Shape> {
+    pub(crate) fn new(fp_chance: f64) -> Option<Shape> {
         if fp_chance >= 1.0 {
             return None;
         }
@@ -192,6 +214,8 @@ mod tests {
             assert!(bytes.len() < 45_000, "{} bytes", bytes.len());
             let filter = Filter::decode(&bytes).unwrap();
             assert!(inside.iter().all(|token| filter.may_contain(*token)));
+            let says = |token| Filter::encoded_may_contain(&bytes, token).unwrap();
+            assert!(tokens(0, 99_000).all(|token| says(token) == filter.may_contain(token)));
             let others: Vec<Token> = tokens(1 << 40, 400_000).filter(quarter).collect();
             let wrong = others.iter().filter(|&&token| filter.may_contain(token)).count();
             let rate = wrong as f64 / others.len() as f64;
@@ -216,9 +240,8 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), token: i64) {
-            if let Ok(filter) = Filter::decode(&bytes) {
-                filter.may_contain(Token(token));
-            }
+            let decoded = Filter::decode(&bytes).map(|filter| filter.may_contain(Token(token)));
+            prop_assert_eq!(decoded, Filter::encoded_may_contain(&bytes, Token(token)));
         }
     }
 }
