@@ -32,7 +32,7 @@ use crate::hot_partitions::Sampler;
 use crate::io::{Disk, RelPath};
 use crate::large_data::Untold;
 use crate::layout;
-use crate::limits::{FRAGMENT_BYTES_MIN, SAMPLED_TABLE_BYTES_MIN};
+use crate::limits::{FRAGMENT_BYTES_MIN, SAMPLED_TABLE_BYTES_MIN, VECTOR_FILE_ROWS_MIN};
 use crate::log_space::LogSpace;
 use crate::manifest::{Manifest, ViewEntry};
 use crate::overwriting::Samples;
@@ -115,6 +115,8 @@ pub struct Engine {
     pub(crate) sampled_bytes_min: Cell<u64>,
     /// The least bytes of a fragment that is made short to save space.
     pub(crate) fragment_bytes_min: Cell<u64>,
+    /// An sstable of fewer rows gets no file of vectors.
+    pub(crate) vector_rows_min: Cell<u64>,
     /// When reads use indexes.
     pub(crate) lookup_policy: Cell<LookupPolicy>,
     /// How many index files were lost when it was asked last which.
@@ -190,6 +192,7 @@ impl Engine {
             samples: Samples::default(),
             sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),
             fragment_bytes_min: Cell::new(FRAGMENT_BYTES_MIN),
+            vector_rows_min: Cell::new(VECTOR_FILE_ROWS_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
             lost_told: Cell::default(),
             range_reads,
@@ -298,6 +301,11 @@ impl Engine {
     /// [`SAMPLED_TABLE_BYTES_MIN`]: a test has little data.
     pub fn set_sampled_bytes_min(&self, bytes: u64) {
         self.sampled_bytes_min.set(bytes);
+    }
+
+    /// Makes files of vectors of sstables with so many rows, instead of [`VECTOR_FILE_ROWS_MIN`]: a test has few.
+    pub fn set_vector_rows_min(&self, rows: u64) {
+        self.vector_rows_min.set(rows);
     }
 
     /// Asks how full the disk is, where `reserve_bytes` are kept aside: from 97 % on writes are refused, reads and

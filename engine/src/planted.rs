@@ -142,6 +142,8 @@ pub enum Bug {
     SearchEndsEarly,
     /// A search of vectors by files passes over what has no file.
     SearchSkipsUnfiled,
+    /// A search of vectors begins one block too late in what a shard has of a file.
+    SearchBeginsLate,
 }
 
 impl Bug {
@@ -230,6 +232,9 @@ impl Bug {
     /// Those of indexes that long lists of postings show.
     pub const OF_LONG_POSTINGS: [Bug; 3] =
         [Bug::IndexSkipsPostings, Bug::LookupSkipsCandidate, Bug::LookupEndsEarly];
+
+    /// Those of searches of vectors that little data shows.
+    pub const OF_FEW_VECTORS: [Bug; 2] = [Bug::SearchSkipsUnfiled, Bug::SearchBeginsLate];
 
     /// Those of searches of vectors by files.
     pub const OF_VECTORS: [Bug; 2] = [Bug::SearchEndsEarly, Bug::SearchSkipsUnfiled];

@@ -35,9 +35,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass};
 use crate::layout;
-use crate::limits::{
-    JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_DIMENSIONS_MAX, VECTOR_FILE_ROWS_MIN,
-};
+use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_DIMENSIONS_MAX};
 use crate::space::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
 use crate::table::{Definition as TableDefinition, Layer, Table, View};
@@ -158,23 +156,23 @@ impl View {
         Ok(())
     }
 
-    /// Whether it needs no file of an index: one of vectors, of which it has few, or too long ones.
-    fn has_none(&self, table: &Definition, id: IndexId) -> bool {
+    /// Whether it needs no file of an index: one of vectors, of which it has fewer than these rows, or too long ones.
+    fn has_none(&self, table: &Definition, id: IndexId, vector_rows_min: u64) -> bool {
         let index = table.index_by_id(id);
         index.is_some_and(|index| {
             index.similarity(table).is_some()
                 && self.sstable.index(id).is_none()
-                && (self.sstable.statistics().rows < VECTOR_FILE_ROWS_MIN
+                && (self.sstable.statistics().rows < vector_rows_min
                     || has_long_vectors(table, index))
         })
     }
 
-    /// The indexes of which it has no file, and may have one.
-    pub(super) fn lacks(&self, table: &Definition) -> Vec<IndexId> {
+    /// The indexes of which it has no file, and may have one: of vectors, if it has at least so many rows.
+    pub(super) fn lacks(&self, table: &Definition, vector_rows_min: u64) -> Vec<IndexId> {
         let mut attached: Vec<IndexId> =
             self.sstable.indexes().iter().map(|file| file.index()).collect();
         attached.sort_unstable();
-        let is_many = self.sstable.statistics().rows >= VECTOR_FILE_ROWS_MIN;
+        let is_many = self.sstable.statistics().rows >= vector_rows_min;
         let has_file = |index: &Index| is_many && !has_long_vectors(table, index);
         let lacks = |index: &&Index| {
             attached.binary_search(&index.id).is_err()
@@ -207,7 +205,7 @@ impl Engine {
         for id in self.tables.indexed().iter() {
             let Ok(table) = self.table(*id) else { continue };
             let definition = table.definition();
-            all.extend(progress(&table, &definition));
+            all.extend(progress(&table, &definition, self.vector_rows_min.get()));
         }
         all
     }
@@ -237,11 +235,11 @@ impl Engine {
         let dir = layout::table_dir(definition.id.0);
         // A build that is at its end has named its file before, or finds that it is to be made anew.
         let _deleting = self.deleting.take().await;
-        let mut files = 0;
+        let (mut files, vector_rows_min) = (0, self.vector_rows_min.get());
         for view in table.views().iter() {
             let wanted = definition.file_indexes().map(|index| index.id);
             let wanted = wanted.filter(|id| only.is_none_or(|only| *id == only));
-            for id in wanted.filter(|id| !view.has_none(&definition, *id)) {
+            for id in wanted.filter(|id| !view.has_none(&definition, *id, vector_rows_min)) {
                 let name = file_name(view.sstable.id(), id);
                 view.sstable.distrust_index(id, &Error::corrupt(&name, 0, "told to make it anew"));
                 unlink(&self.disk, &dir.join(&name)).await?;
@@ -281,14 +279,15 @@ impl Engine {
         }
         let definition = table.definition();
         let views = table.views();
-        let lacking = lacking(table, &views);
+        let vector_rows_min = self.vector_rows_min.get();
+        let lacking = lacking(table, &views, vector_rows_min);
         // One that cannot be read keeps the others not waiting.
         let failures = table.index_state.backoff.failures() as usize;
         let Some(view) = lacking.get(failures % lacking.len().max(1)) else { return Ok(()) };
         // A file that is damaged is made anew; one that could not be read for another reason may be read now.
         view.judge_suspects(&self.disk, &definition, pause).await?;
         view.attach_indexes(&self.disk, &self.cache, &definition).await;
-        let mut lacks = view.lacks(&definition);
+        let mut lacks = view.lacks(&definition, vector_rows_min);
         let Some(next) = next_of_view(table, view, &lacks) else { return Ok(()) };
         // Those of terms together; one of vectors alone.
         match next {
@@ -544,7 +543,7 @@ impl Engine {
 }
 
 /// How far the indexes of a table are: one walk over its sstables, of each its index files.
-fn progress(table: &Table, definition: &Definition) -> Vec<IndexProgress> {
+fn progress(table: &Table, definition: &Definition, vector_rows_min: u64) -> Vec<IndexProgress> {
     let mut indexes: Vec<&Index> = definition.file_indexes().collect();
     indexes.sort_unstable_by_key(|index| index.id);
     let (mut files, mut unfit) = (vec![(0, 0); indexes.len()], vec![0; indexes.len()]);
@@ -563,7 +562,7 @@ fn progress(table: &Table, definition: &Definition) -> Vec<IndexProgress> {
             unfit[at] += u64::from(view.sstable.index(indexes[at].id).is_none());
         }
         for at in &of_vectors {
-            unfit[*at] += u64::from(view.has_none(definition, indexes[*at].id));
+            unfit[*at] += u64::from(view.has_none(definition, indexes[*at].id, vector_rows_min));
         }
         let in_hand = table.index_state.read_rows.get();
         if let Some((_, rows)) = in_hand.filter(|(sstable, _)| *sstable == view.entry.sstable) {

@@ -50,7 +50,7 @@ impl Engine {
         let definition = table.definition();
         let (mut next, mut lacks_any) = (has_dropped.then_some(Next::Terms), false);
         for view in table.views().iter() {
-            let lacks = view.lacks(&definition);
+            let lacks = view.lacks(&definition, self.vector_rows_min.get());
             lacks_any |= !lacks.is_empty();
             let of_view = next_of_view(table, view, &lacks);
             next = next.into_iter().chain(of_view).min();
@@ -63,9 +63,12 @@ impl Engine {
 }
 
 /// The views of a table for which something is to be done, those that come first before the others.
-pub(super) fn lacking<'v>(table: &Table, views: &'v [View]) -> Vec<&'v View> {
+pub(super) fn lacking<'v>(table: &Table, views: &'v [View], vector_rows_min: u64) -> Vec<&'v View> {
     let definition = table.definition();
-    let next = |view: &'v View| Some((next_of_view(table, view, &view.lacks(&definition))?, view));
+    let next = |view: &'v View| {
+        let lacks = view.lacks(&definition, vector_rows_min);
+        Some((next_of_view(table, view, &lacks)?, view))
+    };
     let mut lacking: Vec<(Next, &View)> = views.iter().filter_map(next).collect();
     lacking.sort_by_key(|(next, view)| match next {
         Next::Terms => (*next, Reverse(0)),

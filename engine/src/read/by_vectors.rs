@@ -295,7 +295,8 @@ impl Read<'_> {
             let like = view.sstable.statistics();
             let Some(part) = view.overlap(range) else { continue };
             let reading = self.reading(Reading::Point);
-            let from = view.sstable.place_of((part.first, &[]), &[], reading).await?;
+            let mut from = view.sstable.place_of((part.first, &[]), &[], reading).await?;
+            from.block += u32::from(planted(Bug::SearchBeginsLate));
             let places = (from, view.sstable.place_behind(part.last));
             let (is_part, rows) = (part != like.tokens, share(view, like.rows));
             sources.filed.push(Filed { view: view.clone(), file, places, is_part, rows });

@@ -145,7 +145,8 @@ fn find_schema(found: &Arc<Schema>, world: &Shared) {
 /// Makes what the schema has not: at the first start everything, later a table whose successor was not made.
 async fn complete_schema(node: &mut Node, world: &Shared, rng: &mut Rng) -> Lived {
     let gc_grace_s = world.borrow().gc_grace_s;
-    while let Some(change) = schema::missing(&node.schema, rng, gc_grace_s) {
+    while let Some(mut change) = schema::missing(&node.schema, rng, gc_grace_s) {
+        schema::add_vectors(&mut change, rng);
         alter(node, world, rng, change, Effect::Nothing).await?;
     }
     let schema = node.schema.clone();

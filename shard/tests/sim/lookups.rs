@@ -15,18 +15,18 @@ use model::schema::{Analysis, ColumnKind, Index, IndexId, IndexKind, IndexTarget
 use model::{CqlType, TableId};
 
 use crate::node::{Node, command};
-use crate::schema;
 use crate::world::{Lived, Shared};
+use crate::{schema, searches};
 
 /// Far more pages than the rows of a world have.
 const PAGES_MAX: u64 = 10_000;
 
 /// Key, clustering, static row and row.
-type Given = (Vec<u8>, Option<Vec<u8>>, Vec<u8>, Vec<u8>);
+pub(crate) type Given = (Vec<u8>, Option<Vec<u8>>, Vec<u8>, Vec<u8>);
 
 /// What a read gives, in its order.
-#[derive(Default)]
-struct InOrder(Vec<Given>);
+#[derive(Debug, Default)]
+pub(crate) struct InOrder(pub(crate) Vec<Given>);
 
 impl RowSink for InOrder {
     fn row(
@@ -43,7 +43,11 @@ impl RowSink for InOrder {
     }
 }
 
-async fn pages(engine: &Engine, mut command: ReadCommand, rng: &mut Rng) -> Lived<Vec<Given>> {
+pub(crate) async fn pages(
+    engine: &Engine,
+    mut command: ReadCommand,
+    rng: &mut Rng,
+) -> Lived<Vec<Given>> {
     let mut all = InOrder::default();
     for _ in 0..PAGES_MAX {
         command.limits.page_rows = 1 + rng.below(20);
@@ -55,7 +59,7 @@ async fn pages(engine: &Engine, mut command: ReadCommand, rng: &mut Rng) -> Live
 }
 
 /// Whether two reads gave the same: a row may be written down in several ways.
-fn is_same(a: &Given, b: &Given) -> bool {
+pub(crate) fn is_same(a: &Given, b: &Given) -> bool {
     let cells = |row: &[u8]| {
         let row = (!row.is_empty()).then(|| RowRef::trusted(row));
         let of = |cell: Cell<'_>| {
@@ -104,6 +108,10 @@ pub(crate) async fn check(
     rng: &mut Rng,
 ) -> Lived {
     for index in table.indexes() {
+        if index.similarity(table).is_some() {
+            searches::check(engine, (id, table, now_s), index, world, rng).await?;
+            continue;
+        }
         let range = model::read::Partitions::Range(model::TokenRange::ALL);
         let of_rows =
             !matches!(index.column(table).kind, ColumnKind::Static | ColumnKind::PartitionKey);
@@ -181,6 +189,7 @@ pub(crate) fn alter(table: &mut Table, rng: &mut Rng) {
             targets[rng.index(targets.len())]
         }
         CqlType::Udt { .. } | CqlType::List { .. } | CqlType::Counter => return,
+        CqlType::Vector { .. } => return,
         _ => IndexTarget::Value,
     };
     let name = format!("{}_i{}", table.name, table.next_index());

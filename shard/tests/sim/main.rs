@@ -29,6 +29,7 @@ mod oracle;
 #[cfg(feature = "planted")]
 mod planted;
 mod schema;
+mod searches;
 mod views;
 mod workload;
 mod world;
@@ -144,6 +145,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
         all.failed,
         all.kills,
         all.lookups,
+        all.searches,
         all.raced,
         all.raced_truncates,
         all.deferred,

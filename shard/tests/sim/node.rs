@@ -24,6 +24,8 @@ use crate::oracle::{Cells, Seen, short};
 
 /// What a fragment has at least here.
 const FRAGMENT_BYTES_MIN: u64 = 500;
+/// An sstable of so many rows gets a file of vectors here.
+const VECTOR_ROWS_MIN: u64 = 3;
 /// Candidates that a lookup keeps of a source: few, so that it takes several passes over its terms.
 const CANDIDATES_AT_ONCE: usize = 3;
 
@@ -84,6 +86,7 @@ pub(crate) async fn open(
         // So that compactions of little data are adopted in several pieces, and flushes beside it are sampled.
         engine.set_fragment_bytes_min(FRAGMENT_BYTES_MIN);
         engine.set_sampled_bytes_min(1);
+        engine.set_vector_rows_min(VECTOR_ROWS_MIN);
         engine.set_lookup_policy(match rng.borrow_mut().below(6) {
             0 => LookupPolicy::WhereWorth,
             1 => LookupPolicy::Always,

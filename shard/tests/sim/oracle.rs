@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use model::cell::{Life, reconcile, reconcile_markers};
 
+use crate::schema::VECTOR_PARTS;
+
 /// Where a cell stands: `None` is the static row.
 pub(crate) type Place = Option<Vec<u8>>;
 
@@ -70,14 +72,18 @@ impl Record {
 /// What a reader sees of a row: its cells by column and path.
 pub(crate) type Cells = Vec<(u16, Option<Vec<u8>>, Value)>;
 
-/// A value of equal bytes: which, and how many.
-pub(crate) type Value = (u8, usize);
+/// A value: of equal bytes which, of a vector a number that its bytes make; and how many bytes.
+pub(crate) type Value = (u32, usize);
 
 /// The short form of a value.
 pub(crate) fn short(value: &[u8]) -> Value {
     let byte = value.first().copied().unwrap_or_default();
-    assert!(value.iter().all(|other| *other == byte), "a value is of equal bytes");
-    (byte, value.len())
+    if value.iter().all(|other| *other == byte) {
+        return (byte.into(), value.len());
+    }
+    assert_eq!(value.len(), size_of::<f32>() * VECTOR_PARTS, "others are of equal bytes");
+    let number = value.iter().fold(0u32, |n, byte| n.wrapping_mul(16_777_619) ^ u32::from(*byte));
+    (number, value.len())
 }
 
 /// What a reader sees of a partition.

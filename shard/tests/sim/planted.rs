@@ -35,7 +35,8 @@ fn a_bug_in_reading_is_caught() {
 
 #[test]
 fn a_bug_of_indexes_is_caught() {
-    all_are_caught(Bug::OF_INDEXES.into_iter(), of_engines);
+    let bugs = Bug::OF_INDEXES.into_iter().chain(Bug::OF_FEW_VECTORS);
+    all_are_caught(bugs, of_engines);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! t0 (notes)  k | v l n0 n1        which records are there
 //! t1          k | v w              no clustering
 //! t2, t3      k | c1 c2 | s | v w m u x0 x1 …    m is a map, u a user type, x are added and dropped
+//! t3          e                    a vector beside these
 //! t4          k | v l n0 n1        writes that read first: a row, a list, counters
 //! ```
 //!
@@ -19,12 +20,15 @@ use model::types::UserType;
 use model::{CqlType, Schema, SchemaChange, TableId};
 use uuid::Uuid;
 
-use crate::lookups;
+use crate::{lookups, searches};
 
 /// The tables of the test.
 pub(crate) const TABLES: usize = 4;
 /// The table of the writes that read first, beside those.
 pub(crate) const ORDERED: usize = TABLES;
+/// The table with a column of vectors, and their parts.
+const VECTORS: usize = 3;
+pub(crate) const VECTOR_PARTS: usize = 3;
 /// A user type has no more fields.
 const FIELDS_MAX: usize = 5;
 /// Columns that are added over the life of a table.
@@ -107,6 +111,18 @@ pub(crate) fn missing(schema: &Schema, rng: &mut Rng, gc_grace_s: i32) -> Option
         lookups::alter(&mut table, rng);
     }
     Some(SchemaChange::CreateTable(Box::new(table)))
+}
+
+/// Gives a table that is about to be made vectors with an index, if it is the one with vectors. Worlds of views have
+/// none: the schema may not take as much of their memory.
+pub(crate) fn add_vectors(change: &mut SchemaChange, rng: &mut Rng) {
+    let SchemaChange::CreateTable(table) = change else { return };
+    if table.name == name(VECTORS) {
+        let dimensions = VECTOR_PARTS as u32;
+        let vector = CqlType::Vector { element: CqlType::Float.into(), dimensions };
+        table.add_column("e", vector, ColumnKind::Regular).expect("the name is free");
+        searches::alter(table, "e", rng);
+    }
 }
 
 /// How each table is compacted at first.
@@ -195,7 +211,10 @@ pub(crate) fn alteration(schema: &Schema, rng: &mut Rng, at: i64) -> (SchemaChan
         3..6 => add_column(number, &mut table, rng),
         6 => return (add_field(schema), Effect::Nothing),
         7..11 => {
-            lookups::alter(&mut table, rng);
+            match number == VECTORS && rng.one_in(4) {
+                true => searches::alter(&mut table, "e", rng),
+                false => lookups::alter(&mut table, rng),
+            }
             Effect::Nothing
         }
         _ => {

@@ -13,6 +13,7 @@ use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
 
 use crate::oracle::{Fact, Part, Place, Record};
 use crate::schema::{self, ORDERED, TABLES};
+use crate::searches;
 
 /// Keys of a table, apart from the first.
 pub(crate) const KEYS: u8 = 7;
@@ -55,25 +56,31 @@ struct Columns {
     id: TableId,
     stat: Option<u16>,
     plain: Vec<u16>,
+    /// Those of them that are vectors.
+    vectors: Vec<u16>,
     /// Those of several elements, and how many.
     collections: Vec<(u16, u8)>,
 }
 
 impl Columns {
     fn of(table: &Table) -> Columns {
-        let (mut plain, mut collections) = (Vec::new(), Vec::new());
+        let (mut plain, mut vectors, mut collections) = (Vec::new(), Vec::new(), Vec::new());
         for column in table.regulars() {
             match &column.ty {
                 CqlType::Map { .. } => collections.push((column.id.0, 4)),
                 CqlType::Udt { definition, .. } => {
                     collections.push((column.id.0, definition.fields.len() as u8))
                 }
+                CqlType::Vector { .. } => {
+                    plain.push(column.id.0);
+                    vectors.push(column.id.0);
+                }
                 _ => plain.push(column.id.0),
             }
         }
         let stat = table.statics().next().map(|column| column.id.0);
         assert!(table.value_columns().iter().all(|column| column.kind >= ColumnKind::Static));
-        Columns { id: table.id, stat, plain, collections }
+        Columns { id: table.id, stat, plain, vectors, collections }
     }
 }
 
@@ -309,7 +316,11 @@ impl Workload {
                 continue;
             }
             let life = self.life(rng);
-            let value = self.value(rng, life);
+            let is_vector = self.tables[table].vectors.contains(column);
+            let value = match is_vector && !matches!(life, Life::Dead { .. }) {
+                true => searches::draw(rng),
+                false => self.value(rng, life),
+            };
             cells.insert((*column, true, None), (life, value));
         }
         for (column, elements) in &self.tables[table].collections {

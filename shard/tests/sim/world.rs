@@ -69,6 +69,8 @@ pub(crate) struct Tally {
     pub(crate) compared: u64,
     /// Lookups that were compared with a scan, and used an index.
     pub(crate) lookups: u64,
+    /// Searches for the nearest vectors that went by files.
+    pub(crate) searches: u64,
     /// Reads of a partition while it was written to.
     pub(crate) raced: u64,
     /// Truncations of a table while it was written to.
@@ -117,6 +119,7 @@ impl Tally {
         self.parted += other.parted;
         self.compared += other.compared;
         self.lookups += other.lookups;
+        self.searches += other.searches;
         self.raced += other.raced;
         self.raced_truncates += other.raced_truncates;
         self.damaged += other.damaged;

@@ -177,7 +177,7 @@ fn row(view: &Table, base: &Table, (key, at): (&[u8], &[u8]), cells: &Cells) -> 
 
 /// The bytes of a value.
 fn long((byte, count): Value) -> Vec<u8> {
-    vec![byte; count]
+    vec![u8::try_from(byte).expect("a value of equal bytes"); count]
 }
 
 /// Takes the rows of a view.
