@@ -122,9 +122,11 @@ pub const RANGE_READ_MEMORY_SHARE: usize = 16;
 pub const RANGE_READ_BYTES: usize = 16 << 10;
 
 /// What a read of a range is counted with, in bytes, that has so many lanes of files with such blocks: of each lane the
-/// largest window and a block.
+/// largest window, which has a whole block, and the block decompressed.
 pub const fn range_read_bytes(lanes: usize, block_bytes: usize) -> usize {
-    RANGE_READ_BYTES + lanes * (READ_AHEAD_BYTES_MAX + block_bytes)
+    let is_long = block_bytes > READ_AHEAD_BYTES_MAX;
+    let window_bytes = if is_long { block_bytes } else { READ_AHEAD_BYTES_MAX };
+    RANGE_READ_BYTES.saturating_add(lanes.saturating_mul(window_bytes.saturating_add(block_bytes)))
 }
 
 const _: () = assert!(

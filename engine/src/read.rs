@@ -130,7 +130,7 @@ impl Engine {
         // One that is gone by now the read refuses.
         let bytes = self.table(command.table).map_or(RANGE_READ_BYTES, |table| {
             let block_bytes = table.definition().options.compression.chunk_bytes();
-            range_read_bytes(table.lanes().len(), block_bytes)
+            range_read_bytes(table.lanes().len(), block_bytes.max(table.long_row_bytes()))
         });
         Some(self.range_reads.take(bytes as u64).await)
     }

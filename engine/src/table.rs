@@ -67,6 +67,8 @@ pub(crate) struct Table {
     runs: Cell<usize>,
     /// The same as few lanes, for who goes through a range of tokens; made when it is asked for.
     lanes: RefCell<Option<Lanes>>,
+    /// About the bytes of the longest row of all views; made when it is asked for.
+    long_row_bytes: Cell<Option<usize>>,
     /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
@@ -224,6 +226,7 @@ impl Table {
             views: RefCell::new(Rc::new([])),
             runs: Cell::new(0),
             lanes: RefCell::default(),
+            long_row_bytes: Cell::default(),
             epoch: Cell::new(0),
             flushing: Cell::new(false),
             is_listed: Cell::new(false),
@@ -375,6 +378,17 @@ impl Table {
         self.lanes.borrow_mut().get_or_insert_with(make).clone()
     }
 
+    /// About the bytes of the longest row in files: a block has at least one row.
+    pub(crate) fn long_row_bytes(&self) -> usize {
+        self.long_row_bytes.get().unwrap_or_else(|| {
+            let views = self.views();
+            let longest = views.iter().map(|view| view.sstable.statistics().long_row_bytes()).max();
+            let longest = usize::try_from(longest.unwrap_or(0)).unwrap_or(usize::MAX);
+            self.long_row_bytes.set(Some(longest));
+            longest
+        })
+    }
+
     /// Bytes of the memtable that takes writes.
     pub(crate) fn active_bytes(&self) -> usize {
         let layers = self.layers.borrow();
@@ -469,6 +483,7 @@ impl Table {
         *self.views.borrow_mut() = views;
         self.index_state.settled.set(None);
         *self.lanes.borrow_mut() = None;
+        self.long_row_bytes.set(None);
     }
 
     /// Whether writes must be looked at for what they make of a large row.

@@ -83,6 +83,43 @@ fn range_reads_at_once_hold_a_part_of_the_memory_and_are_all_answered() {
     });
 }
 
+/// A block has at least one row, however long: of a table with long rows fewer reads are under way.
+#[test]
+fn reads_of_long_rows_count_with_these() {
+    const LONG: usize = 300 << 10;
+    let log = engine::commitlog::Config { segment_bytes: 4 << 20, ..config(5).log };
+    let config = Config { memory_bytes: 32 << 20, log, ..config(5) };
+    let most = config.memory_bytes / RANGE_READ_MEMORY_SHARE / (2 * LONG);
+    on_shard(config, schema_of([key_value(Default::default())]), async move |engine, _, exec| {
+        for key in 0..12 {
+            write(&engine, &put(key, &[7; LONG])).await.unwrap();
+        }
+        flush(&engine).await;
+        let (under_way, largest) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let done = Rc::new(Cell::new(0));
+        for _ in 0..20 {
+            let (under_way, largest) = (under_way.clone(), largest.clone());
+            let (engine, done) = (engine.clone(), done.clone());
+            exec.spawn(async move {
+                let (mut rows, has_begun) = (Count::default(), Cell::new(false));
+                let pause = async || {
+                    under_way.set(under_way.get() + usize::from(!has_begun.replace(true)));
+                    largest.set(largest.get().max(under_way.get()));
+                    yield_now().await;
+                };
+                engine.read(&select_all(LATER_S), &mut rows, pause).await.unwrap();
+                assert_eq!((rows.0, has_begun.get()), (12, true));
+                under_way.set(under_way.get() - 1);
+                done.set(done.get() + 1);
+            });
+        }
+        while done.get() < 20 {
+            yield_now().await;
+        }
+        assert!((1..=most).contains(&largest.get()), "{} of {most}", largest.get());
+    });
+}
+
 /// Before: see above; what waits for its turn is dropped when its time is over, and the next one has its turn.
 #[test]
 fn a_range_read_that_is_dropped_while_it_waits_lets_the_next_one_begin() {

@@ -102,6 +102,12 @@ impl Statistics {
         (self.dead_part(before_s) - kept as f64 / self.cells.max(1) as f64).max(0.0)
     }
 
+    /// About the bytes of the longest row: of rows that are large by themselves as they are, of others the mean.
+    pub fn long_row_bytes(&self) -> u64 {
+        let large = self.large_rows.iter().map(LargeRow::bytes).max();
+        large.unwrap_or(0).max(self.raw_bytes / self.rows.max(self.partitions).max(1))
+    }
+
     /// The most bytes that the file can have of the partition with this key, before compression.
     pub fn partition_bytes_max(&self, key: &[u8]) -> u64 {
         if let Some((bytes, _)) = self.largest.iter().find(|(_, named)| named == key) {
