@@ -346,6 +346,48 @@ fn unpaged_reads_of_more_than_a_result_at_once() {
     survived(server);
 }
 
+/// Before: each of them had windows and blocks of every run, which nothing counted or bounded: 2,048 streams of one
+/// connection took several times the memory of a shard.
+#[test]
+fn filtered_scans_of_all_streams_at_once_are_answered_or_refused() {
+    const STREAMS: i16 = 2048;
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    // Several files, of 40 KB rows.
+    let value = vec![5; 40_000];
+    for k in 1..=3000i32 {
+        let row: [&[u8]; 2] = [&k.to_be_bytes(), &value];
+        while client.bound("INSERT INTO ks.t (k, v) VALUES (?, ?)", &row) != "RESULT" {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let text = "SELECT k FROM ks.t WHERE v = 0x00 ALLOW FILTERING";
+    let parameters = Parameters::plain(Consistency::One, Version::V4);
+    let mut all = Vec::new();
+    for stream in 0..STREAMS {
+        let request = Request::Query(Query { text, parameters });
+        request.put(Version::V4, stream, Flags(0), &mut all);
+    }
+    let mut socket = started(&server, 4, &PLAIN);
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut writer = socket.try_clone().unwrap();
+    let sending = std::thread::spawn(move || writer.write_all(&all));
+    let mut answered = 0;
+    while answered < STREAMS {
+        let mut header = [0; 9];
+        socket.read_exact(&mut header).unwrap();
+        let bytes = u32::from_be_bytes(header[5..].try_into().unwrap());
+        let mut body = vec![0; bytes as usize];
+        socket.read_exact(&mut body).unwrap();
+        // RESULT, or ERROR: OVERLOADED, READ_TIMEOUT.
+        let code = u32::from_be_bytes(body[..4].try_into().unwrap());
+        assert!(header[4] == 8 || header[4] == 0 && [0x1001, 0x1200].contains(&code), "{code:#x}");
+        answered += 1;
+    }
+    sending.join().unwrap().unwrap();
+    survived(server);
+}
+
 /// 90 elements of 8 MB in one row: all were taken, with 2.5 GB resident.
 fn grow_a_row(elements: i32) {
     let folder = data_dir();
