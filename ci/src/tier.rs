@@ -21,7 +21,7 @@ pub(crate) const KILL_CYCLES: u64 = 10;
 /// Planted bugs of the log, the manifest and the layout: `Bug::OF_FILES`.
 const PLANTED_IN_FILES: u64 = 11;
 /// Planted bugs that whole shards must notice: all of them but one of the files'.
-const PLANTED_IN_SHARDS: u64 = 60;
+const PLANTED_IN_SHARDS: u64 = 63;
 /// The features of a build for the simulator.
 const CAN_BE_PLANTED: &str = "messina-engine/planted,messina-shard/planted";
 /// Of so many power cuts the simulator has at least one kill beside them: every second world has kills.
