@@ -174,9 +174,9 @@ impl Memtable {
         self.terms.as_ref().map_or(0, |terms| terms.count(index, ranges))
     }
 
-    /// The first entry of the terms at or above these bytes (`memtable/terms.rs`).
-    pub(crate) fn term_at_or_above(&self, bytes: &[u8]) -> Option<&[u8]> {
-        self.terms.as_ref()?.at_or_above(bytes)
+    /// The entries of the terms at or above these bytes, in order (`memtable/terms.rs`).
+    pub(crate) fn terms_from(&self, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.terms.iter().flat_map(|terms| terms.entries_from(bytes))
     }
 
     /// Takes in one partition's change.

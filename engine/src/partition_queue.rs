@@ -159,8 +159,9 @@ impl PartitionQueues {
         self.inner.borrow().bytes
     }
 
-    /// Whether a plain record has to wait behind others of one of its partitions. Where none waits it does not, and
-    /// is in no overlay: the queue is unsettled, and goes when what is on its way is readable.
+    /// A plain record comes: whether it has to wait behind others of one of its partitions. If not, it goes to the log
+    /// past the queues and into no overlay, so each queue of its partitions is unsettled from now on: the next turn
+    /// waits until the record is readable.
     pub(crate) fn must_wait(&self, record: &[u8]) -> bool {
         let inner = &mut *self.inner.borrow_mut();
         let mut must_wait = false;

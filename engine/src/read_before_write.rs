@@ -11,7 +11,6 @@
 //!    before it have made of the list or the value, as in Cassandra. What is added to counters is added up over the
 //!    whole record.
 //! 2. If one of them cannot be done nothing of the record is written, and the first that cannot is told.
-//!
 //! 3. The log holds what was written, sums and no condition: a replay judges nothing and adds nothing.
 //!
 //! Not here: who waits for whom (`partition_queue.rs`), the bytes of a change (`model/src/mutation/`) and of conditions

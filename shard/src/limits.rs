@@ -157,6 +157,8 @@ pub const OWNERS_AHEAD_MAX: usize = 15;
 /// A read of a range that has conditions and has waited so long for a piece asks the other owners, too: their rows are
 /// rare as well.
 pub const RANGE_PATIENCE_FILTERED: Duration = Duration::from_millis(5);
+/// The same of a read that may use an index, which takes less to find rows.
+pub const RANGE_PATIENCE_LOOKUP: Duration = Duration::from_millis(2);
 /// The same without conditions: what takes so long are deleted rows, or a disk that is late.
 pub const RANGE_PATIENCE: Duration = Duration::from_millis(100);
 

@@ -23,7 +23,9 @@ use std::time::Instant;
 use engine::{Error, Result};
 use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
 
-use crate::limits::{PIECES_OF_READ, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED};
+use crate::limits::{
+    PIECES_OF_READ, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED, RANGE_PATIENCE_LOOKUP,
+};
 use crate::owner::ShardId;
 use crate::page::Page;
 use crate::protocol::Protocol;
@@ -45,9 +47,10 @@ impl<P: Protocol> Shard<P> {
         let parts = split_range(range, command.resume.as_ref(), self.sharder());
         let walk = RangeWalk::new(command.clone(), parts, sink).with_piece_bytes(self.piece_bytes);
         let _place = self.range_pieces.take(PIECES_OF_READ * walk.piece_bytes()).await;
-        let patience = match command.filters.is_empty() {
-            true => RANGE_PATIENCE,
-            false => RANGE_PATIENCE_FILTERED,
+        let patience = match (command.filters.is_empty(), command.lookups.is_empty()) {
+            (true, true) => RANGE_PATIENCE,
+            (false, true) => RANGE_PATIENCE_FILTERED,
+            (_, false) => RANGE_PATIENCE_LOOKUP,
         };
         let ask = |owner, piece| self.page_of(owner, piece, deadline);
         let pauses = ReadPauses::new(self.runtime(), group_of(command));

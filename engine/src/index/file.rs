@@ -213,7 +213,8 @@ impl IndexFile {
             return Ok(0);
         }
         let (_, first, at) = self.item_of(term, reading).await?;
-        first.checked_add(at).ok_or_else(|| self.damaged())
+        let block = first.checked_add(at).filter(|block| *block < self.blocks());
+        block.ok_or_else(|| self.damaged())
     }
 
     /// Whether the file may have a term, as the filter of its block says: never wrong when it says no.

@@ -131,11 +131,12 @@ async fn read(file: &Rc<IndexFile>, range: &Slice, from: Place) -> BTreeSet<Plac
 /// What all terms begin with; and few terms with many places, or many with few. Long ones that begin alike have a
 /// directory in nodes.
 fn draw(rng: &mut Rng) -> (Vec<u8>, Postings) {
-    let (prefix_bytes, terms, places) = match rng.below(5) {
+    let (prefix_bytes, terms, places) = match rng.below(6) {
         0 => (0, 0, 0),
         1 => (0, 3, 9000),
         2 => (0, 3000, 3),
         3 => (900, 600, 2),
+        4 => (20, 20_000, 2),
         _ => (0, 100, 100),
     };
     let mut postings = Postings::new();
@@ -174,7 +175,7 @@ fn a_file_gives_what_was_put_in() {
             for term in postings.keys() {
                 assert!(may_have(&file, term).await, "a term that is there is never denied");
             }
-            // Few places for many terms: case 2 of `draw`.
+            // Few places for many terms: cases 2 and 4 of `draw`.
             let is_filtered = postings.len() > 1000 && count < 8 * postings.len();
             assert!(!is_filtered || walk_to_absent < 40, "{walk_to_absent} of 1,052 absent terms");
             let left = disk.list(&RelPath::root()).await.expect("it lists");
@@ -194,7 +195,9 @@ fn a_file_gives_what_was_put_in() {
                 assert_eq!(read(&file, &range, from).await, wanted);
                 let counted =
                     TermWalk::new(&file, Reading::Point).count(&range).await.expect("it reads");
-                assert_eq!(counted, all.len() as u64);
+                // Of a block with many terms a part is taken to be like the rest.
+                let count = all.len() as u64;
+                assert!(counted.abs_diff(count) <= count / 4 + 200, "{counted} of {count}");
             }
         })
         .done();

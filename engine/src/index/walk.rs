@@ -6,11 +6,15 @@ use model::bytes::Cursor;
 use model::read::Slice;
 
 use super::file::IndexFile;
+use super::place::Place;
 use super::postings::PostingList;
 use crate::error::Result;
 use crate::sstable::Reading;
 use crate::sstable::frame::Kind;
 use crate::sstable::slots::Slots;
+
+/// The places of so many terms of a block are counted term by term.
+const COUNTED_TERMS_MAX: usize = 64;
 
 /// Stands on a term, or before the first.
 pub(crate) struct TermWalk {
@@ -21,7 +25,7 @@ pub(crate) struct TermWalk {
     at: usize,
 }
 
-/// Whether a range of terms has one.
+/// Whether a range of terms is that of one term: it ends at the term and a zero byte.
 pub(crate) fn is_one_term(range: &Slice) -> bool {
     range.end.split_last() == Some((&0, range.start.as_slice()))
 }
@@ -75,6 +79,12 @@ impl TermWalk {
             self.take_block(number).await?;
         }
         let (_, slots) = self.block.as_ref().expect("it was just taken");
+        self.at = self.position(slots, term)?;
+        self.normalize().await
+    }
+
+    /// How many terms of a block are below this one.
+    fn position(&self, slots: &Slots, term: &[u8]) -> Result<usize> {
         let (mut low, mut high) = (0, slots.count());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -84,8 +94,7 @@ impl TermWalk {
                 high = middle;
             }
         }
-        self.at = low;
-        self.normalize().await
+        Ok(low)
     }
 
     /// Goes to the next term; whether there is one.
@@ -94,13 +103,14 @@ impl TermWalk {
         self.normalize().await
     }
 
-    async fn normalize(&mut self) -> Result<bool> {
+    /// Goes on to the next block if all terms of the one in hand are passed; whether it stands on a term.
+    pub(crate) async fn normalize(&mut self) -> Result<bool> {
         let Some((number, slots)) = &self.block else { return Ok(false) };
         if self.at < slots.count() {
             return Ok(true);
         }
         let next = number + 1;
-        if next == self.file.blocks() {
+        if next >= self.file.blocks() {
             return Ok(false);
         }
         self.take_block(next).await?;
@@ -139,30 +149,91 @@ impl TermWalk {
         Ok(PostingList::in_blocks(&self.file, self.reading, skips))
     }
 
-    /// About how many places these terms have: those in the first and the last block are counted, those of the blocks
-    /// between stand in the directory.
+    /// Offers the places between two of the terms below `end`, up to a number of terms, and passes these: as far as
+    /// they stand in the block in hand and their places beside them. Gives how many terms those are;
+    /// [`normalize`](Self::normalize) goes on. A term is left when one of its places is not taken.
+    pub(crate) fn offer_near(
+        &mut self,
+        end: &[u8],
+        (from, to): (Place, Place),
+        terms_max: usize,
+        mut offer: impl FnMut(Place) -> bool,
+    ) -> Result<usize> {
+        let (_, slots) = self.block.as_ref().expect("it stands on a term");
+        let first = self.at;
+        let behind = slots.count().min(first + terms_max);
+        let mut at = first;
+        while at < behind && !slots.is_marked(at) {
+            let entry = self.entry(slots, at)?;
+            if entry.term >= end {
+                break;
+            }
+            let mut cursor = Cursor::new(&slots.item(at)[entry.at..]);
+            let mut place = Place::default();
+            while !cursor.is_empty() {
+                place =
+                    Place::read(place, &mut cursor).map_err(|what| self.file.corrupt(0, what))?;
+                if place >= from && (place > to || !offer(place)) {
+                    break;
+                }
+            }
+            at += 1;
+        }
+        self.at = at;
+        Ok(at - first)
+    }
+
+    /// About how many places these terms have: the directory says how many those of a block have, and of a part of a
+    /// block all terms are taken to have as many, unless they are few.
     pub(crate) async fn count(&mut self, range: &Slice) -> Result<u64> {
-        let mut count: u64 = 0;
-        if !self.may_have(range).await? {
+        let is_there = self.may_have(range).await? && self.seek(&range.start).await?;
+        if !is_there || !self.is_below(&range.end)? {
             return Ok(0);
         }
-        let mut is_there = self.seek(&range.start).await?;
-        let last = self.file.block_of(&range.end, self.reading).await?;
-        while is_there && self.is_below(&range.end)? {
-            count = count.saturating_add(self.here()?.count);
-            let (number, _) = self.block.as_ref().expect("it stands on a term");
-            let begins_block = self.at == 0;
-            if begins_block && *number < last {
-                // All of the blocks up to the last are in the range.
-                count -= self.here()?.count;
-                let from = self.file.block(*number, self.reading).await?;
-                let to = self.file.block(last, self.reading).await?;
-                count = count.saturating_add(to.before.saturating_sub(from.before));
+        let (from, last) = (self.at, self.file.block_of(&range.end, self.reading).await?);
+        let (first, slots) = self.block.clone().expect("it stands on a term");
+        let mut count = 0;
+        let begin = match first >= last {
+            true => from,
+            false => {
+                count = self.count_part(first, &slots, (from, slots.count())).await?;
+                let (inner, to) = (self.before(first + 1).await?, self.before(last).await?);
+                count = count.saturating_add(to.saturating_sub(inner));
                 self.take_block(last).await?;
-                continue;
+                0
             }
-            is_there = self.next().await?;
-        }
+        };
+        let (number, slots) = self.block.clone().expect("it was just taken");
+        let end = self.position(&slots, &range.end)?;
+        count = count.saturating_add(self.count_part(number, &slots, (begin, end)).await?);
         Ok(count.min(self.file.postings()))
+    }
+
+    /// How many places all terms before a block have; of all blocks, if there is none of this number.
+    async fn before(&self, block: usize) -> Result<u64> {
+        match block < self.file.blocks() {
+            true => Ok(self.file.block(block, self.reading).await?.before),
+            false => Ok(self.file.postings()),
+        }
+    }
+
+    /// About how many places the terms of a part of a block have.
+    async fn count_part(
+        &self,
+        number: usize,
+        slots: &Slots,
+        (from, to): (usize, usize),
+    ) -> Result<u64> {
+        let terms = to.saturating_sub(from);
+        if terms <= COUNTED_TERMS_MAX {
+            let mut count: u64 = 0;
+            for at in from..from + terms {
+                count = count.saturating_add(self.entry(slots, at)?.count);
+            }
+            return Ok(count);
+        }
+        let of_block = self.before(number + 1).await?.saturating_sub(self.before(number).await?);
+        let part = u128::from(of_block) * terms as u128 / slots.count() as u128;
+        Ok(u64::try_from(part).unwrap_or(u64::MAX))
     }
 }

@@ -9,7 +9,7 @@ pub const INDEX_BLOCK_BYTES: usize = 4 << 10;
 pub const TERM_DIRECTORY_NODE_BYTES: usize = 16 << 10;
 
 /// What leads to the nodes is in memory while the file is open. A file in which it is longer is not made, and its
-/// sstable is scanned: terms of more than a terabyte, or a hundredth of that if they all begin alike.
+/// sstable is scanned: some 400 GB of terms, or a hundredth of that if they all begin alike.
 pub const TERM_DIRECTORY_BYTES_MAX: usize = 64 << 20;
 const _: () = assert!(TERM_DIRECTORY_BYTES_MAX <= BLOCK_BYTES_MAX);
 
@@ -100,6 +100,9 @@ pub const LOOKUP_REVERSED_BYTES_MAX: usize = 1 << 20;
 /// Ranges of terms that are counted to know what a lookup costs; so many more are taken to be like them.
 pub const LOOKUP_RANGES_COUNTED: usize = 32;
 
+/// Index files of which a lookup reads blocks at once: each holds one at a time while it is read and decoded.
+pub const LOOKUP_FILES_AHEAD: usize = 16;
+
 /// A candidate costs about as much as so many rows in a scan.
 pub const LOOKUP_WORTH: u64 = 4;
 
@@ -107,4 +110,4 @@ pub const LOOKUP_WORTH: u64 = 4;
 pub const LOOKUP_ROWS_OF_A_FILE: u128 = 64;
 
 /// So many postings are gone through in the time of one row of a scan.
-pub const LOOKUP_POSTINGS_OF_A_ROW: u128 = 8;
+pub const LOOKUP_POSTINGS_OF_A_ROW: u128 = 16;

@@ -26,6 +26,8 @@ use crate::sstable::Named;
 
 /// Ends a term or a key.
 const END: [u8; 2] = [0, 0];
+/// Bytes of the index, with which an entry begins.
+const INDEX_BYTES: usize = size_of::<u16>();
 
 /// The terms of one memtable.
 #[derive(Debug)]
@@ -133,10 +135,14 @@ impl Terms {
         self.arena.get(text.handle, text.bytes as usize)
     }
 
-    /// The first entry at or above these bytes.
-    pub(super) fn at_or_above(&self, bytes: &[u8]) -> Option<&[u8]> {
-        let place = self.list.normalize(self.find(bytes).0);
-        self.list.get(place).map(|text| self.text(text))
+    /// The entries at or above these bytes, in order.
+    pub(super) fn entries_from(&self, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let mut place = self.list.normalize(self.find(bytes).0);
+        std::iter::from_fn(move || {
+            let entry = self.list.get(place)?;
+            place = self.list.after(place);
+            Some(self.text(entry))
+        })
     }
 
     /// Gives the memory back in pieces.
@@ -186,37 +192,39 @@ pub(crate) fn begin(out: &mut Vec<u8>, index: IndexId, term: &[u8]) {
     escape(out, term);
 }
 
-/// Where the entries of exactly this term begin that are at or above a place.
-pub(crate) fn begin_at(out: &mut Vec<u8>, index: IndexId, term: &[u8], from: &Named) {
-    begin(out, index, term);
-    out.extend_from_slice(&END);
+/// Where the entries of a term, which stands behind its index in `term`, begin that are at or above a place.
+pub(crate) fn begin_at(term: &[u8], from: &Named) -> Vec<u8> {
+    let mut out = [term, &END].concat();
     out.extend_from_slice(&from.token.biased().to_be_bytes());
-    escape(out, &from.key);
+    escape(&mut out, &from.key);
     out.extend_from_slice(&END);
     out.push(u8::from(from.clustering.is_some()));
     out.extend_from_slice(from.clustering.as_deref().unwrap_or_default());
+    out
 }
 
 /// Behind all entries of this term.
-pub(crate) fn behind(out: &mut Vec<u8>, index: IndexId, term: &[u8]) {
-    begin(out, index, term);
-    out.extend_from_slice(&[0, 1]);
+pub(crate) fn behind(term: &[u8]) -> Vec<u8> {
+    [term, &[0, 1]].concat()
 }
 
-/// The index of an entry, its term and what it names.
-pub(crate) fn parts(entry: &[u8]) -> (IndexId, Vec<u8>, Named) {
-    let mut cursor = Cursor::new(entry);
-    let parts = read(&mut cursor);
-    parts.expect("an entry is what was put in")
+/// The index and term of an entry as they stand in it, and what they lead to.
+pub(crate) fn parts(entry: &[u8]) -> (&[u8], Named) {
+    let (term, named) = entry.split_at(INDEX_BYTES + escaped_len(&entry[INDEX_BYTES..]));
+    (term, read(&named[END.len()..]).expect("an entry is what was put in"))
 }
 
-fn read(cursor: &mut Cursor<'_>) -> model::Result<(IndexId, Vec<u8>, Named)> {
-    let index = IndexId(u16::from_be_bytes(cursor.array::<2>()?));
-    let term = unescape(cursor)?;
+fn read(named: &[u8]) -> model::Result<Named> {
+    let mut cursor = Cursor::new(named);
     let biased = u64::from_be_bytes(cursor.array::<8>()?);
-    let key = unescape(cursor)?;
+    let key = unescape(&mut cursor)?;
     let clustering = if cursor.u8()? == 1 { Some(cursor.rest().to_vec()) } else { None };
-    Ok((index, term, Named { token: Token((biased ^ (1 << 63)) as i64), key, clustering }))
+    Ok(Named { token: Token((biased ^ (1 << 63)) as i64), key, clustering })
+}
+
+/// How long an escaped text is: in it a zero is followed by 0xff.
+fn escaped_len(bytes: &[u8]) -> usize {
+    bytes.windows(END.len()).position(|pair| pair == END).expect("an entry is what was put in")
 }
 
 fn unescape(cursor: &mut Cursor<'_>) -> model::Result<Vec<u8>> {
@@ -246,15 +254,16 @@ mod tests {
             all in prop::collection::vec((bytes(), -2..2i64, bytes(), prop::option::of(bytes())), 2..8)
         ) {
             let entries: Vec<_> = all.into_iter().map(|(term, token, key, clustering)| {
-                let (named, mut entry) = (Named { token: Token(token), key, clustering }, Vec::new());
-                begin_at(&mut entry, IndexId(7), &term, &named);
+                let (named, mut at) = (Named { token: Token(token), key, clustering }, Vec::new());
+                begin(&mut at, IndexId(7), &term);
+                let entry = begin_at(&at, &named);
                 (term, named, entry)
             }).collect();
             for (term, named, entry) in &entries {
-                prop_assert_eq!(parts(entry), (IndexId(7), term.clone(), named.clone()));
-                let (mut low, mut high) = (Vec::new(), Vec::new());
+                let mut low = Vec::new();
                 begin(&mut low, IndexId(7), term);
-                behind(&mut high, IndexId(7), term);
+                prop_assert_eq!(parts(entry), (low.as_slice(), named.clone()));
+                let high = behind(&low);
                 prop_assert!(low <= *entry && *entry < high);
                 for (other_term, other, other_entry) in &entries {
                     prop_assert_eq!(entry.cmp(other_entry), (term, named).cmp(&(other_term, other)));

@@ -14,6 +14,7 @@
 //! 4. Of a source that lacks the index the rows are gone through, and those are candidates that have one of the terms
 //!    (`candidates/unindexed.rs`).
 
+mod ahead;
 mod unindexed;
 
 use std::collections::VecDeque;
@@ -25,16 +26,21 @@ use model::{Token, TokenRange};
 
 use super::page::Page;
 use crate::error::{Error, Result};
-use crate::index::{IndexFile, Nearest, Place, TermWalk};
+use crate::index::{IndexFile, Place, Smallest, TermWalk};
 use crate::limits::{LOOKUP_RANGES_COUNTED, LOOKUP_REVERSED_BYTES_MAX};
-use crate::memtable::terms;
+use crate::memtable::{Memtable, terms};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
 use crate::table::{SharedMemtable, View};
+pub(super) use ahead::Ahead;
+use ahead::AheadTo;
 pub(super) use unindexed::Unindexed;
 
 /// Work that a posting counts as, in bytes: a hundredth of a read's quantum.
 const POSTING_WORK_BYTES: usize = 256;
+
+/// Entries of a memtable, or terms of a file, that are looked at before the read may pause.
+const ENTRIES_AT_ONCE: usize = 16;
 
 /// Candidates that a pass takes in hand beside twice what is wanted.
 const TAKEN_MIN: usize = 16;
@@ -48,6 +54,8 @@ pub(super) struct Candidates<'r> {
     /// No candidate behind it is wanted.
     last: Token,
     is_lost: bool,
+    /// What is read before it is the turn of its file, if anything is.
+    ahead: Option<AheadTo>,
 }
 
 /// Candidates of one source.
@@ -110,6 +118,8 @@ enum Kind<'r> {
         is_placed: bool,
         /// Whether its filters were asked for the terms.
         is_asked: bool,
+        /// Whether what it is asked for first was read ahead.
+        is_ahead: bool,
     },
     /// It lacks the index: its rows are gone through.
     Scan(Box<Unindexed<'r>>),
@@ -136,7 +146,7 @@ impl<'r> Candidates<'r> {
             impl Iterator<Item = Unindexed<'r>>,
         ),
         (from, last): (Named, Token),
-        (reading, [rows_at_once, places_at_once]): (Reading, [AtOnce; 2]),
+        (reading, [rows_at_once, places_at_once], ahead): (Reading, [AtOnce; 2], Option<Ahead>),
     ) -> Candidates<'r> {
         let memory = memtables
             .filter(|_| !planted(Bug::LookupSkipsMemory))
@@ -145,8 +155,8 @@ impl<'r> Candidates<'r> {
             let behind = view.sstable.place_behind(last.min(view.entry.tokens.last));
             let place = Place::default();
             let ready = VecDeque::new();
-            let (is_placed, is_asked) = (false, false);
-            Kind::File { view, file, reading, ready, place, behind, is_placed, is_asked }
+            let (is_placed, is_asked, is_ahead) = (false, false, false);
+            Kind::File { view, file, reading, ready, place, behind, is_placed, is_asked, is_ahead }
         });
         let scans = scans.map(|scan| Kind::Scan(Box::new(scan)));
         let source = |kind| {
@@ -160,9 +170,10 @@ impl<'r> Candidates<'r> {
             let from = from.clone().max(first);
             Source { kind, head: None, begin, from, is_done: false, at_once }
         };
+        let ahead = ahead.map(|ahead| AheadTo::new(ahead, from.token, last));
         let mut sources: Vec<Source<'r>> = memory.chain(files).chain(scans).map(source).collect();
         sources.sort_by_key(|source| source.begin);
-        Candidates { lookup, sources, last, is_lost: false }
+        Candidates { lookup, sources, last, is_lost: false, ahead }
     }
 
     /// Whether an index file could not be read: what was not given is not known.
@@ -170,17 +181,20 @@ impl<'r> Candidates<'r> {
         self.is_lost
     }
 
-    /// The next candidate; `None` if there is none, or the page is done.
+    /// The next candidate; `None` if there is none, the page is done, or an index file could not be read
+    /// ([`is_lost`](Self::is_lost)): the rest is to be scanned then.
     pub(super) async fn next<S: RowSink, P: AsyncFn()>(
         &mut self,
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<Named>> {
         let mut least: Option<Token> = None;
-        for source in &mut self.sources {
+        for at in 0..self.sources.len() {
             // A file of later tokens is not asked before it is its turn.
-            if least.is_some_and(|least| least < source.begin) {
+            if least.is_some_and(|least| least < self.sources[at].begin) {
                 break;
             }
+            self.read_ahead(at, page).await?;
+            let source = &mut self.sources[at];
             if let Err(error) = source.fill_head(self.lookup, self.last, page).await {
                 if let Lost::Read(error) = error {
                     return Err(error);
@@ -345,14 +359,20 @@ impl Source<'_> {
     }
 
     /// A file that has none of the terms is done before anything of it is read.
-    async fn leave_file_without(&mut self, lookup: &IndexLookup) -> std::result::Result<(), Lost> {
+    async fn leave_file_without<S: RowSink, P: AsyncFn()>(
+        &mut self,
+        lookup: &IndexLookup,
+        page: &mut Page<'_, S, P>,
+    ) -> std::result::Result<(), Lost> {
         let Kind::File { file, reading, is_asked, .. } = &mut self.kind else { return Ok(()) };
         if std::mem::replace(is_asked, true) || lookup.terms.len() > LOOKUP_RANGES_COUNTED {
             return Ok(());
         }
         let walk = TermWalk::new(file, *reading);
         for range in &lookup.terms {
-            if walk.may_have(range).await.map_err(of_index)? {
+            page.work(POSTING_WORK_BYTES);
+            page.pause_if_due().await.map_err(Lost::Read)?;
+            if page.is_done() || walk.may_have(range).await.map_err(of_index)? {
                 return Ok(());
             }
         }
@@ -374,7 +394,7 @@ impl Source<'_> {
             }
             return Ok(());
         }
-        self.leave_file_without(lookup).await?;
+        self.leave_file_without(lookup, page).await?;
         while self.head.is_none() && !page.is_done() {
             if !self.is_done || !self.is_empty() {
                 self.place().await.map_err(Lost::Read)?;
@@ -423,28 +443,28 @@ impl Source<'_> {
         match kind {
             Kind::Memory { memtable, ready, next } => {
                 let from = next.as_ref().filter(|next| *next > from).unwrap_or(from).clone();
-                let mut nearest = Nearest::new(at_once.take());
+                let mut smallest = Smallest::new(at_once.take());
                 for range in &lookup.terms {
                     page.work(POSTING_WORK_BYTES);
                     page.pause_if_due().await.map_err(Lost::Read)?;
-                    gather_memory(memtable, (lookup.index, range), &from, &mut nearest, page)
+                    gather_memory(memtable, (lookup.index, range), &from, &mut smallest, page)
                         .await
                         .map_err(Lost::Read)?;
                 }
-                let (found, is_all) = nearest.sorted();
+                let (found, is_all) = smallest.sorted();
                 *next = found.last().map(behind).or(next.take());
                 (*ready, *is_done) = (found.into(), is_all);
             }
             Kind::File { file, reading, ready, place, behind, .. } => {
-                let mut nearest = Nearest::new(at_once.take());
+                let mut smallest = Smallest::new(at_once.take());
                 let mut walk = TermWalk::new(file, *reading);
                 for range in &lookup.terms {
                     page.work(POSTING_WORK_BYTES);
                     page.pause_if_due().await.map_err(Lost::Read)?;
                     let span = (*place, *behind);
-                    gather_file(&mut walk, range, span, &mut nearest, page).await?;
+                    gather_file(&mut walk, range, span, &mut smallest, page).await?;
                 }
-                let (found, is_all) = nearest.sorted();
+                let (found, is_all) = smallest.sorted();
                 if let Some(last) = found.last() {
                     *place = last.next();
                     if planted(Bug::SecondPassTooLate) {
@@ -473,37 +493,49 @@ async fn gather_memory<S: RowSink, P: AsyncFn()>(
     memtable: &SharedMemtable,
     (index, range): (IndexId, &Slice),
     from: &Named,
-    nearest: &mut Nearest<Named>,
+    smallest: &mut Smallest<Named>,
     page: &mut Page<'_, S, P>,
 ) -> Result<()> {
-    let mut sought = Vec::new();
+    let [mut sought, mut end] = [Vec::new(), Vec::new()];
     terms::begin(&mut sought, index, &range.start);
+    terms::begin(&mut end, index, &range.end);
     while !page.is_done() {
-        {
-            let memtable = memtable.borrow();
-            let Some(entry) = memtable.term_at_or_above(&sought) else { return Ok(()) };
-            let (of, term, named) = terms::parts(entry);
-            if of != index || *term >= *range.end {
-                return Ok(());
-            }
-            let is_before = named < *from;
-            let is_taken = !is_before && nearest.offer(named);
-            if is_taken {
-                sought.clear();
-                sought.extend_from_slice(entry);
-                sought.push(0);
-            } else {
-                sought.clear();
-                match is_before {
-                    true => terms::begin_at(&mut sought, index, &term, from),
-                    false => terms::behind(&mut sought, index, &term),
-                }
-            }
-        }
-        page.work(POSTING_WORK_BYTES);
+        let (looked_at, next) = gather_some(&memtable.borrow(), (&sought, &end), from, smallest);
+        page.work(looked_at * POSTING_WORK_BYTES);
         page.pause_if_due().await?;
+        match next {
+            Some(next) => sought = next,
+            None => break,
+        }
     }
     Ok(())
+}
+
+/// Offers some entries between two. Gives how many were looked at, and where to go on; `None` if all were.
+fn gather_some(
+    memtable: &Memtable,
+    (sought, end): (&[u8], &[u8]),
+    from: &Named,
+    smallest: &mut Smallest<Named>,
+) -> (usize, Option<Vec<u8>>) {
+    let mut last: &[u8] = &[];
+    let entries = memtable.terms_from(sought).take_while(|entry| *entry < end);
+    let mut looked_at = 0;
+    for entry in entries {
+        if looked_at == ENTRIES_AT_ONCE {
+            return (looked_at, Some([last, &[0]].concat()));
+        }
+        looked_at += 1;
+        let (term, named) = terms::parts(entry);
+        if named < *from {
+            return (looked_at, Some(terms::begin_at(term, from)));
+        }
+        if !smallest.offer(named) {
+            return (looked_at, Some(terms::behind(term)));
+        }
+        last = entry;
+    }
+    (looked_at, None)
 }
 
 /// Offers what a file has of these terms between two places.
@@ -511,22 +543,32 @@ async fn gather_file<S: RowSink, P: AsyncFn()>(
     walk: &mut TermWalk,
     range: &Slice,
     (from, to): (Place, Place),
-    nearest: &mut Nearest<Place>,
+    smallest: &mut Smallest<Place>,
     page: &mut Page<'_, S, P>,
 ) -> std::result::Result<(), Lost> {
     // Of several terms a file may have some.
     let may_be_there = walk.may_have(range).await.map_err(of_index)?;
     let mut is_there = may_be_there && walk.seek(&range.start).await.map_err(of_index)?;
     while is_there && walk.is_below(&range.end).map_err(of_index)? {
+        let offer = |place| smallest.offer(place);
+        let near = walk.offer_near(&range.end, (from, to), ENTRIES_AT_ONCE, offer);
+        let near = near.map_err(of_index)?;
         // Also a term of which all places were given takes its time.
-        page.work(POSTING_WORK_BYTES);
+        page.work(near.max(1) * POSTING_WORK_BYTES);
         page.pause_if_due().await.map_err(Lost::Read)?;
+        if page.is_done() {
+            return Ok(());
+        }
+        if near > 0 {
+            is_there = walk.normalize().await.map_err(of_index)?;
+            continue;
+        }
         let mut postings = walk.postings().await.map_err(of_index)?;
         postings.seek(from).map_err(of_index)?;
         while let Some(place) = postings.next().await.map_err(of_index)? {
             page.work(POSTING_WORK_BYTES);
             page.pause_if_due().await.map_err(Lost::Read)?;
-            if place > to || !nearest.offer(place) || page.is_done() {
+            if place > to || !smallest.offer(place) || page.is_done() {
                 break;
             }
         }

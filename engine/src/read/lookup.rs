@@ -19,10 +19,11 @@ use model::read::{IndexLookup, Resume, RowSink, Slice};
 use model::schema::{ColumnKind, Index, IndexId};
 use model::{Token, TokenRange};
 
-use super::candidates::{AtOnce, Candidates, Unindexed};
+use super::candidates::{Ahead, AtOnce, Candidates, Unindexed};
+use super::lookup_cost::Worthy;
 use super::page::Page;
 use super::row::RowWanted;
-use super::{Read, Scratch};
+use super::{Read, Scratch, WaitPolicy};
 use crate::error::{Error, Result};
 use crate::index::IndexFile;
 use crate::limits::{
@@ -84,7 +85,7 @@ impl<'r> Read<'r> {
     /// Gives the rows of a range by a lookup.
     pub(super) async fn range_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        lookup: &'r IndexLookup,
+        Worthy { lookup, ahead }: Worthy<'r>,
         range: TokenRange,
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -98,7 +99,8 @@ impl<'r> Read<'r> {
             Some(resume) => self.first_wanted(lookup, resume),
         };
         let is_asked = |view: &View| view.overlap(&range).is_some();
-        let Some(mut candidates) = self.candidates(lookup, (first, range.last), is_asked) else {
+        let found = self.candidates((lookup, ahead), (first, range.last), is_asked);
+        let Some(mut candidates) = found else {
             return self.range_from(range, resume, page, scratch).await;
         };
         page.begin_candidates();
@@ -120,7 +122,7 @@ impl<'r> Read<'r> {
     /// Gives the rows of one partition by a lookup, those of pages before apart.
     pub(super) async fn partition_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        lookup: &'r IndexLookup,
+        Worthy { lookup, ahead }: Worthy<'r>,
         (token, key): (Token, &[u8]),
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -133,7 +135,7 @@ impl<'r> Read<'r> {
         };
         let mut last = resume.cloned();
         let is_asked = |view: &View| view.may_contain(token);
-        let is_known = match self.candidates(lookup, (first, token), is_asked) {
+        let is_known = match self.candidates((lookup, ahead), (first, token), is_asked) {
             None => false,
             Some(mut candidates) => {
                 page.begin_candidates();
@@ -160,7 +162,7 @@ impl<'r> Read<'r> {
     /// The candidates of a lookup; `None` if the table has lost the index since it was asked.
     fn candidates(
         &self,
-        lookup: &'r IndexLookup,
+        (lookup, ahead): (&'r IndexLookup, Option<Ahead>),
         (first, last): (Named, Token),
         is_asked: impl Fn(&View) -> bool,
     ) -> Option<Candidates<'r>> {
@@ -178,7 +180,11 @@ impl<'r> Read<'r> {
             _ => [LOOKUP_ROWS_AT_ONCE, LOOKUP_PLACES_AT_ONCE]
                 .map(|most| AtOnce::for_wanted(wanted, most)),
         };
-        let how = (self.reading(Reading::Point), at_once);
+        // What a page before has read, and what is read from the last on, is not what comes first in the files.
+        let is_first = self.command.resume.is_none() && !self.command.reversed;
+        let waits = self.wait_policy == WaitPolicy::Endless;
+        let ahead = ahead.filter(|_| is_first && waits);
+        let how = (self.reading(Reading::Point), at_once, ahead);
         Some(Candidates::new(lookup, (memtables, views, scans), (first, last), how))
     }
 

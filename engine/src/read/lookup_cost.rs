@@ -26,6 +26,7 @@ use model::read::{Filter, IndexLookup, RowSink, Slice};
 use model::schema::IndexId;
 use uuid::Uuid;
 
+use super::candidates::Ahead;
 use super::page::Page;
 use super::{LookupPolicy, Read};
 use crate::error::{Error, Result};
@@ -53,6 +54,14 @@ struct Counted {
 }
 
 impl Counted {
+    /// How many files a page comes to that takes so many of the candidates.
+    fn files_for(&self, given: u64, candidates: u64) -> u64 {
+        match candidates {
+            0 => self.files,
+            _ => self.files.min(self.runs.saturating_add(part_of(self.files, given, candidates))),
+        }
+    }
+
     /// Those of all sources, which have so many `rows` in all; `None` if too little is indexed to tell.
     fn rows(&self, rows: u64) -> Option<u64> {
         let known = u128::from(self.in_memory.saturating_add(self.in_files));
@@ -84,6 +93,15 @@ struct Asked {
 struct Cost {
     lookup: u128,
     scan: u128,
+    ahead: Ahead,
+}
+
+/// A lookup that is worth it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Worthy<'r> {
+    pub(super) lookup: &'r IndexLookup,
+    /// What is worth reading ahead for it, if that is known.
+    pub(super) ahead: Option<Ahead>,
 }
 
 impl Asked {
@@ -102,23 +120,23 @@ impl Asked {
             _ => u128::from(given) * rows / u128::from(candidates),
         };
         let (scan, unindexed) = (part(inside), part(share(counted.unindexed).into()));
-        let postings = |count: u64, at_once: usize| match lookup.terms.iter().all(is_one_term) {
-            true => passed(share(count), at_once, lookup.terms.len(), given),
-            false => passed(count, at_once, usize::MAX, given),
-        };
-        let postings = postings(counted.in_memory, LOOKUP_ROWS_AT_ONCE)
-            + postings(counted.in_files, LOOKUP_PLACES_AT_ONCE);
+        let files = counted.files_for(given, candidates);
+        let in_files = part_of(counted.in_files, files, counted.files);
+        let postings =
+            |count: u64, all: u64, at_once: usize| match lookup.terms.iter().all(is_one_term) {
+                true => passed(share(all), at_once, lookup.terms.len(), given),
+                false => passed(count, at_once, usize::MAX, given),
+            };
+        let postings = postings(counted.in_memory, counted.in_memory, LOOKUP_ROWS_AT_ONCE)
+            + postings(in_files, counted.in_files, LOOKUP_PLACES_AT_ONCE);
         let read = u128::from(given) * u128::from(LOOKUP_WORTH);
         // Of candidates that are wanted from the last on, all are named before the first of them is read.
         let named = if self.reversed { u128::from(candidates) } else { 0 };
         // Each range of terms is sought in each file, once for each time that candidates are taken in hand.
-        let files = match candidates {
-            0 => counted.files,
-            _ => counted.files.min(counted.runs + counted.files * given / candidates),
-        };
         let seeks = u128::from(files) * lookup.terms.len().max(1) as u128;
         let lookup = read + named + seeks * LOOKUP_ROWS_OF_A_FILE + unindexed;
-        Some(Cost { lookup: lookup + postings / LOOKUP_POSTINGS_OF_A_ROW, scan })
+        let lookup = lookup + postings / LOOKUP_POSTINGS_OF_A_ROW;
+        Some(Cost { lookup, scan, ahead: Ahead { wanted: self.wanted, candidates } })
     }
 }
 
@@ -135,6 +153,12 @@ fn passed(count: u64, at_once: usize, terms: usize, given: u64) -> u128 {
 fn of_all(count: u64, ranges: usize) -> u64 {
     let counted = ranges.clamp(1, LOOKUP_RANGES_COUNTED) as u64;
     count.saturating_mul(ranges as u64) / counted
+}
+
+/// As large a part of `count` as `part` is of `all`.
+fn part_of(count: u64, part: u64, all: u64) -> u64 {
+    let share = u128::from(count) * u128::from(part.min(all)) / u128::from(all.max(1));
+    share as u64
 }
 
 /// Which file of a run, of which each has so many rows, is counted: the first with half of what they have on average.
@@ -154,7 +178,7 @@ impl<'r> Read<'r> {
     pub(super) async fn worthy_lookup<S: RowSink, P: AsyncFn()>(
         &self,
         page: &mut Page<'_, S, P>,
-    ) -> Result<Option<&'r IndexLookup>> {
+    ) -> Result<Option<Worthy<'r>>> {
         if self.usable_lookups().next().is_none() {
             return Ok(None);
         }
@@ -167,7 +191,7 @@ impl<'r> Read<'r> {
         &self,
         (token, key): (Token, &[u8]),
         page: &mut Page<'_, S, P>,
-    ) -> Result<Option<&'r IndexLookup>> {
+    ) -> Result<Option<Worthy<'r>>> {
         // Before blocks of the partition are counted, for which a file may be read.
         if self.usable_lookups().next().is_none() {
             return Ok(None);
@@ -195,23 +219,23 @@ impl<'r> Read<'r> {
         (inside, rows): (u64, u64),
         is_asked: impl Fn(&View) -> bool,
         page: &mut Page<'_, S, P>,
-    ) -> Result<Option<&'r IndexLookup>> {
+    ) -> Result<Option<Worthy<'r>>> {
         let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
-        let mut best: Option<(u128, &'r IndexLookup)> = None;
+        let mut best: Option<(u128, Worthy<'r>)> = None;
         for lookup in self.usable_lookups() {
             let Some(counted) = self.count(lookup, &is_asked, page).await? else { continue };
             let (wanted, reversed) = (self.wanted(lookup), self.command.reversed);
             let cost = Asked { wanted, rows, inside, reversed }.cost(lookup, &counted);
-            let cost = match cost.filter(|cost| is_always || cost.lookup <= cost.scan) {
-                Some(cost) => cost.lookup,
-                None if is_always => u128::MAX,
+            let (cost, ahead) = match cost.filter(|cost| is_always || cost.lookup <= cost.scan) {
+                Some(cost) => (cost.lookup, Some(cost.ahead)),
+                None if is_always => (u128::MAX, None),
                 None => continue,
             };
             if best.is_none_or(|(other, _)| cost < other) {
-                best = Some((cost, lookup));
+                best = Some((cost, Worthy { lookup, ahead }));
             }
         }
-        Ok(best.map(|(_, lookup)| lookup))
+        Ok(best.map(|(_, worthy)| worthy))
     }
 
     /// How many candidates a page takes, as far as that is known: all, if there are other conditions.
@@ -349,9 +373,9 @@ mod tests {
             asked.cost(&lookup, &counted).expect("it is possible").lookup
         };
         let of_files = |files: u128| files * LOOKUP_ROWS_OF_A_FILE;
-        let postings = 2000 / LOOKUP_POSTINGS_OF_A_ROW;
-        assert_eq!(cost(10), of_files(4) + 10 * u128::from(LOOKUP_WORTH) + postings);
-        assert_eq!(cost(2000), of_files(30) + 2000 * u128::from(LOOKUP_WORTH) + postings);
+        let postings = |files: u128| 2000 * files / 30 / LOOKUP_POSTINGS_OF_A_ROW;
+        assert_eq!(cost(10), of_files(4) + 10 * u128::from(LOOKUP_WORTH) + postings(4));
+        assert_eq!(cost(2000), of_files(30) + 2000 * u128::from(LOOKUP_WORTH) + postings(30));
     }
 
     #[test]

@@ -508,7 +508,8 @@ impl Executor {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
             let read = match &computed {
                 Some(record) => read_record(&plan.table, record, &command, &mut sink),
-                None => self.shard.read(&command, &mut sink, Some(deadline)).await,
+                // On the heap: it is large, and the request that waits for it is moved several times before it begins.
+                None => Box::pin(self.shard.read(&command, &mut sink, Some(deadline))).await,
             };
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
             given.end = sink.end(read).map_err(ExecuteError::Overloaded)?;

@@ -1,19 +1,19 @@
-//! The first few of what comes in no order: what a pass over many terms keeps.
+//! The k smallest of a stream: what one pass over many terms keeps of their places, in a binary heap.
 
 use std::collections::BinaryHeap;
 
 /// Keeps the smallest of what it is offered, up to a number.
-pub(crate) struct Nearest<T> {
+pub(crate) struct Smallest<T> {
     most: usize,
     heap: BinaryHeap<T>,
     /// Something was left out.
     is_over: bool,
 }
 
-impl<T: Ord> Nearest<T> {
-    pub(crate) fn new(most: usize) -> Nearest<T> {
+impl<T: Ord> Smallest<T> {
+    pub(crate) fn new(most: usize) -> Smallest<T> {
         assert!(most > 0, "who keeps nothing gets nowhere");
-        Nearest { most, heap: BinaryHeap::new(), is_over: false }
+        Smallest { most, heap: BinaryHeap::new(), is_over: false }
     }
 
     /// Takes one, if it is among the smallest so far. `false`: it is not, nor is anything behind it.
@@ -48,11 +48,11 @@ mod tests {
     proptest! {
         #[test]
         fn it_keeps_the_smallest(offered in prop::collection::vec(0..50u32, 0..60), most in 1..20usize) {
-            let mut nearest = Nearest::new(most);
+            let mut smallest = Smallest::new(most);
             for one in &offered {
-                nearest.offer(*one);
+                smallest.offer(*one);
             }
-            let (kept, is_all) = nearest.sorted();
+            let (kept, is_all) = smallest.sorted();
             let mut wanted = offered.clone();
             wanted.sort_unstable();
             prop_assert!(is_all == (offered.len() <= most));
