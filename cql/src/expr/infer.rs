@@ -11,6 +11,7 @@
 
 use model::CqlType;
 
+use super::collection::normalized;
 use super::compile::{Compiler, ExpectedType};
 use super::draft::{Draft, Fit, Form, Pending, type_fit};
 use super::function::NoUserFunctions;
@@ -132,7 +133,11 @@ impl Compiler<'_> {
             ty @ CqlType::Tuple(_) if literal.kind == LiteralKind::Hex => {
                 literal::checked_blob(&literal.text, ty)?
             }
-            ty @ CqlType::Tuple(parts) => literal::tuple_of_text(&literal.text, parts.iter(), ty)?,
+            ty @ CqlType::Tuple(parts) => {
+                let bytes = literal::tuple_of_text(&literal.text, parts.iter(), ty)?;
+                ty.validate(&bytes)?;
+                normalized(ty, &bytes)?.into_owned()
+            }
             ty => literal::constant(literal, ty, &to.name)?,
         };
         Ok(Term::constant(bytes, to.ty.clone()))

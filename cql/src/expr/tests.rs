@@ -183,3 +183,17 @@ fn the_common_type_of_many_items_is_found_in_time_in_proportion_to_their_number(
     assert!(compiled.is_err());
     assert!((20_000..20_000 * 20).contains(&steps), "{steps} tries of a type for an item");
 }
+
+/// Before: bytes that are no value of the type were stored, and reads that came to them failed.
+#[test]
+fn a_tuple_that_is_written_as_text_is_a_value_of_its_type() {
+    let db = database();
+    let ty = model::types::parse_class("TupleType(FrozenType(SetType(Int32Type)),ByteType)");
+    let ty = ty.expect("a class").ty;
+    for wrong in ["'ff:5'", "':5'", "'@:'"] {
+        assert!(term(&db, wrong, &ty).is_err(), "{wrong}");
+    }
+    let set = "'0000000200000004000000020000000400000001:5'";
+    let term = term(&db, set, &ty).expect("a set of 2 and 1, and 5");
+    assert_eq!(shown(&term, &ValueList::default()), "[[1, 2], 5]");
+}

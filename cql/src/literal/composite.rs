@@ -10,7 +10,7 @@
 //! part is left out.
 
 use model::CqlType;
-use model::limits::COMPONENT_BYTES_MAX;
+use model::limits::{CLASS_NAME_BYTES_MAX, COMPONENT_BYTES_MAX};
 use model::types::{Component, CustomType, unhex};
 
 use super::{from_text, uuid};
@@ -79,6 +79,9 @@ fn component<'t>(
     match name.as_bytes() {
         [alias] if aliases.iter().any(|(known, _)| known == alias) => out.extend([0x80, *alias]),
         name => {
+            if name.len() > CLASS_NAME_BYTES_MAX {
+                return Err(wrong());
+            }
             out.extend((name.len() as u16).to_be_bytes());
             out.extend_from_slice(name);
         }
@@ -169,6 +172,16 @@ mod tests {
             }
             Err(error) => error.to_string(),
         }
+    }
+
+    /// Before: the length of a long name was taken for an alias.
+    #[test]
+    fn a_long_name_of_a_class_is_no_alias() {
+        let name =
+            |parts: usize| format!("CompositeType({}Int32Type)@", "Int32Type,".repeat(parts));
+        let class = "DynamicCompositeType(a=>Int32Type)";
+        assert!(shown(&name(3000), class).starts_with("0x7548"), "30,024 bytes");
+        assert!(shown(&name(3300), class).starts_with("Invalid component representation"));
     }
 
     /// As Cassandra 5.0.9 stores them.

@@ -16,7 +16,7 @@
 //! its fields; what would be too long for its length is refused before it is stored.
 
 use super::{END, Reader, decode, decode::get_escaped, encode, put_escaped, sixteen};
-use crate::limits::COMPONENT_BYTES_MAX;
+use crate::limits::{CLASS_NAME_BYTES_MAX, COMPONENT_BYTES_MAX};
 use crate::types::{ALIAS, Component, CustomType, Part, STATIC_MARK, parse_class};
 use crate::{Error, Result};
 
@@ -42,7 +42,11 @@ pub(super) fn put(class: &CustomType, value: &[u8], out: &mut Vec<u8>) -> Result
     for part in parts {
         let part = part?;
         if is_dynamic {
-            put_escaped(part.component.short_name().as_bytes(), out);
+            let name = part.component.short_name();
+            if name.len() > CLASS_NAME_BYTES_MAX {
+                return Err(Error::Malformed("the name of a class"));
+            }
+            put_escaped(name.as_bytes(), out);
         }
         put_part(&part, out)?;
     }
