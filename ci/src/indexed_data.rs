@@ -3,7 +3,7 @@
 //! ```text
 //! --memory 1G ─► load N customers ─► CREATE INDEX × 3 ─► built, while more are inserted ─► flush, compactions end
 //!                                                   └ progress is watched
-//!      ─► sizes of the files ─► 1,000 queries a second, each judged ─► kill -9, start ─► queries again
+//!      ─► sizes of the files ─► queries, 1,000 a second offered, each judged ─► kill -9, start ─► queries again
 //!         └─────────────────── VmHWM of each server: within its budget ───────────────────┘
 //! ```
 //!
@@ -208,7 +208,7 @@ impl Rig<'_> {
         self.told.push(what);
     }
 
-    /// 1,000 queries a second, each judged; tells what they took.
+    /// queries, 1,000 a second offered, each judged; tells what they took.
     fn query(&mut self, server: &Server, duration: &str) -> Result<(), String> {
         let mut connection = Connection::open(&server.address, Version::V4)?;
         let (reads, spent) = (device_reads(&mut connection)?, server.processor_time()?);
