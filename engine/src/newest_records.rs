@@ -50,8 +50,8 @@ impl NewestRecords {
 }
 
 fn tokens_of(record: &[u8]) -> impl Iterator<Item = Token> {
-    let tokens = MutationRef::tokens_of_trusted_record(record);
-    tokens.map(|token| token.expect("a record is checked when it is taken"))
+    let partitions = MutationRef::partitions_of_trusted_record(record);
+    partitions.map(|partition| partition.expect("a record is checked when it is taken").1)
 }
 
 #[cfg(test)]

@@ -492,8 +492,8 @@ fn held_bytes(record: &[u8], partitions: &[Partition]) -> usize {
 
 /// The partitions of a record that was built here.
 fn partitions_of(record: &[u8]) -> impl Iterator<Item = Partition> {
-    MutationRef::of_trusted_record(record).map(|mutation| {
-        let mutation = mutation.expect("a record is checked when it is taken");
-        (mutation.table, mutation.key.into())
+    MutationRef::partitions_of_trusted_record(record).map(|partition| {
+        let (table, _, key) = partition.expect("a record is checked when it is taken");
+        (table, key.into())
     })
 }

@@ -153,7 +153,7 @@ impl Engine {
     fn truncations(&self, record: &[u8], count: impl Fn(&Truncations) -> u64) -> u64 {
         let tables = self.tables.by_id();
         let of_table = |id: &TableId| tables.get(id).map_or(0, |table| count(&table.truncations));
-        let mutations = MutationRef::of_trusted_record(record).flatten();
-        mutations.map(|mutation| of_table(&mutation.table)).sum()
+        let partitions = MutationRef::partitions_of_trusted_record(record).flatten();
+        partitions.map(|(table, ..)| of_table(&table)).sum()
     }
 }

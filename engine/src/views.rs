@@ -103,7 +103,8 @@ impl Engine {
     pub(crate) fn have_views(&self, record: &[u8]) -> bool {
         let tables = self.tables.by_id();
         let has = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
-        MutationRef::of_trusted_record(record).flatten().any(|mutation| has(&mutation.table))
+        let mut partitions = MutationRef::partitions_of_trusted_record(record).flatten();
+        partitions.any(|(table, ..)| has(&table))
     }
 
     /// A write of this ticket has had its turn, and has read what it touches of tables with views.
@@ -111,10 +112,10 @@ impl Engine {
         let Some(views) = self.views.get() else { return };
         let tables = self.tables.by_id();
         let has = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
-        let bases = MutationRef::of_trusted_record(record).flatten();
-        let mut read: Vec<(TableId, Token)> = bases
-            .filter(|mutation| has(&mutation.table))
-            .map(|mutation| (mutation.table, mutation.token))
+        let partitions = MutationRef::partitions_of_trusted_record(record).flatten();
+        let mut read: Vec<(TableId, Token)> = partitions
+            .filter(|(table, ..)| has(table))
+            .map(|(table, token, _)| (table, token))
             .collect();
         read.sort_unstable();
         read.dedup();

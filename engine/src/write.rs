@@ -110,8 +110,8 @@ impl Engine {
 
     #[cold]
     fn note_writes(&self, record: &[u8]) {
-        for mutation in MutationRef::of_trusted_record(record).flatten() {
-            self.sampler.note(Access::Write, mutation.table, mutation.token, mutation.key);
+        for (table, token, key) in MutationRef::partitions_of_trusted_record(record).flatten() {
+            self.sampler.note(Access::Write, table, token, key);
         }
     }
 
@@ -166,6 +166,9 @@ impl Engine {
 
     /// Whether a plain record has to read: its table has views.
     pub(crate) fn has_to_read(&self, record: &[u8]) -> bool {
+        if !self.have_views(record) {
+            return false;
+        }
         let tables = self.tables.by_id();
         let has_views = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
         let mut mutations = MutationRef::of_trusted_record(record).flatten();
@@ -178,9 +181,9 @@ impl Engine {
         if !matches!(origin, Origin::Insisted | Origin::Alone) {
             return self.check_record(record).map(|checked| checked.range);
         }
-        let first = MutationRef::of_trusted_record(record).next();
-        let first = first.expect("a record has mutations").expect("it was checked before");
-        Ok(self.tables.range_of(first.token).expect("the router sends a token to its owner"))
+        let first = MutationRef::partitions_of_trusted_record(record).next();
+        let (_, token, _) = first.expect("a record has some").expect("it was checked before");
+        Ok(self.tables.range_of(token).expect("the router sends a token to its owner"))
     }
 
     fn refuse_first(&self, error: &Error) {

@@ -103,23 +103,14 @@ impl<'a> MutationRef<'a> {
         each_of(record, MutationRef::parse)
     }
 
-    /// The tokens of the mutations of a record that was built here, without reading more of them.
+    /// Table, token and key of each mutation of a record that was built here, without reading more of it.
     #[inline]
-    pub fn tokens_of_trusted_record(record: &[u8]) -> impl Iterator<Item = Result<Token>> {
-        let mut cursor = Cursor::new(record);
-        std::iter::from_fn(move || {
-            if cursor.is_empty() {
-                return None;
-            }
-            let token = cursor.bytes().and_then(|mutation| {
-                let mut cursor = Cursor::new(mutation);
-                cursor.uuid()?;
-                Ok(Token(cursor.i64()?))
-            });
-            if token.is_err() {
-                cursor = Cursor::new(&[]);
-            }
-            Some(token)
+    pub fn partitions_of_trusted_record(
+        record: &'a [u8],
+    ) -> impl Iterator<Item = Result<(TableId, Token, &'a [u8])>> + Clone {
+        each_of(record, |mutation| {
+            let mut cursor = Cursor::new(mutation);
+            Ok((TableId(cursor.uuid()?), Token(cursor.i64()?), cursor.bytes()?))
         })
     }
 
@@ -314,10 +305,11 @@ fn walk_tail(mut cursor: Cursor<'_>, row_count: u64, flags: u8) -> Result<Tail<'
 
 /// What `read` makes of each mutation of a record. An error is the last that is given.
 #[inline]
-fn each_of<'a>(
+/// What `read` makes of each mutation of a record; nothing after the first that it cannot read.
+fn each_of<'a, T>(
     record: &'a [u8],
-    read: impl Fn(&'a [u8]) -> Result<MutationRef<'a>> + Clone,
-) -> impl Iterator<Item = Result<MutationRef<'a>>> + Clone {
+    read: impl Fn(&'a [u8]) -> Result<T> + Clone,
+) -> impl Iterator<Item = Result<T>> + Clone {
     let mut cursor = Cursor::new(record);
     std::iter::from_fn(move || {
         if cursor.is_empty() {
