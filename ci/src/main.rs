@@ -14,6 +14,7 @@
 mod client;
 mod conformance;
 mod differential;
+mod disk_space;
 mod documents;
 mod draw;
 mod drivers;

@@ -12,7 +12,7 @@ use crate::drivers::Choice;
 use crate::repository::Repository;
 use crate::step::{COMMAND_LIMIT, Done, Failure, Log, Outcome, Report};
 use crate::{
-    differential, documents, drivers, evidence, full_disk, fuzz, golden as statements,
+    differential, disk_space, documents, drivers, evidence, full_disk, fuzz, golden as statements,
     indexed_data, kill9, kit, large_data, layers, many_tables, read_costs, shards, tidy,
 };
 
@@ -129,6 +129,7 @@ fn many_vectors(repository: &Repository, report: &mut Report) {
 
 fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
     thread::scope(|scope| {
+        report.step("disk space", "df .", |_| disk_space::check(repository));
         read_only_steps(repository, report);
         dependencies(repository, report);
         documentation(repository, report);
