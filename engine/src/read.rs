@@ -47,7 +47,7 @@ use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice,
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
-use crate::limits::{RANGE_READ_BYTES, range_read_bytes};
+use crate::limits::{LOOKUP_AHEAD_BYTES, RANGE_READ_BYTES, range_read_bytes};
 use crate::manifest::ViewBegin;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
@@ -132,7 +132,9 @@ impl Engine {
             let block_bytes = table.definition().options.compression.chunk_bytes();
             range_read_bytes(table.lanes().len(), block_bytes.max(table.long_row_bytes()))
         });
-        Some(self.range_reads.take(bytes as u64).await)
+        // It has no windows while it reads blocks of index files side by side.
+        let ahead_bytes = if command.lookups.is_empty() { 0 } else { LOOKUP_AHEAD_BYTES };
+        Some(self.range_reads.take(bytes.max(ahead_bytes) as u64).await)
     }
 
     async fn read_with(

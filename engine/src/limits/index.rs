@@ -100,8 +100,14 @@ pub const LOOKUP_REVERSED_BYTES_MAX: usize = 1 << 20;
 /// Ranges of terms that are counted to know what a lookup costs; so many more are taken to be like them.
 pub const LOOKUP_RANGES_COUNTED: usize = 32;
 
-/// Index files of which a lookup reads blocks at once: each holds one at a time while it is read and decoded.
+/// Index files of which a lookup reads blocks at once, one of each at a time.
 pub const LOOKUP_FILES_AHEAD: usize = 16;
+
+/// Longest block of rows, in bytes of the file, that a lookup reads beside others.
+pub const LOOKUP_BLOCK_AHEAD_BYTES_MAX: usize = 24 << 10;
+
+/// What these blocks take, in bytes: a read that may use an index is counted with as much at least.
+pub const LOOKUP_AHEAD_BYTES: usize = LOOKUP_FILES_AHEAD * LOOKUP_BLOCK_AHEAD_BYTES_MAX;
 
 /// A candidate costs about as much as so many rows in a scan.
 pub const LOOKUP_WORTH: u64 = 4;

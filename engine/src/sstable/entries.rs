@@ -77,6 +77,12 @@ impl Sstable {
         Ok(Some(Named { token: head.token, key: head.key.to_vec(), clustering }))
     }
 
+    /// Bytes in the file of the block that has a place; 0 if no block can.
+    pub(crate) fn block_bytes(&self, place: Place) -> usize {
+        let number = place.block as usize;
+        if number < self.directory.blocks() { self.directory.frame(number).1 } else { 0 }
+    }
+
     /// A place before which the file has nothing of what is at or behind this clustering of a partition.
     pub(crate) async fn place_of(
         &self,

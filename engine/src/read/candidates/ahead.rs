@@ -10,7 +10,9 @@
 //!
 //! 1. No more files are read ahead than the page is expected to come to, as the number of candidates tells
 //!    (`lookup_cost.rs`), and [`LOOKUP_FILES_AHEAD`] of them at a time.
-//! 2. Nothing is kept but by the cache, and nothing is decided here: an error is met again when it is the file's turn.
+//! 2. One block of each file is in hand at a time, and no long one: the read is counted with what that takes
+//!    ([`LOOKUP_AHEAD_BYTES`](crate::limits::LOOKUP_AHEAD_BYTES)).
+//! 3. Nothing is kept but by the cache, and nothing is decided here: an error is met again when it is the file's turn.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -23,7 +25,7 @@ use model::read::{RowSink, Slice};
 use super::{Candidates, Kind, POSTING_WORK_BYTES};
 use crate::error::Result;
 use crate::index::{IndexFile, TermWalk};
-use crate::limits::LOOKUP_FILES_AHEAD;
+use crate::limits::{LOOKUP_BLOCK_AHEAD_BYTES_MAX, LOOKUP_FILES_AHEAD};
 use crate::read::page::Page;
 use crate::sstable::Reading;
 use crate::table::View;
@@ -56,7 +58,8 @@ impl Ahead {
         if self.candidates == 0 || part >= width {
             return last;
         }
-        Token(first.0.saturating_add(i64::try_from(part).unwrap_or(i64::MAX)))
+        // Below `last`, as the width is, which may be more than half of all tokens.
+        Token(first.0.wrapping_add(part as i64))
     }
 }
 
@@ -119,7 +122,9 @@ async fn read_first(
             let mut postings = walk.postings().await?;
             for _ in 0..ROWS_AHEAD {
                 let Some(place) = postings.next().await? else { break };
-                view.sstable.named(place, reading).await?;
+                if view.sstable.block_bytes(place) <= LOOKUP_BLOCK_AHEAD_BYTES_MAX {
+                    view.sstable.named(place, reading).await?;
+                }
             }
         }
     }

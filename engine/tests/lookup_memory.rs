@@ -1,0 +1,126 @@
+//! What a lookup reads of many files side by side: short blocks of rows, and as much as it is counted with.
+
+#![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+
+mod shard;
+
+use std::collections::BTreeMap;
+
+use engine::io::{Disk, Rng, SimDisk};
+use engine::limits::{LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD};
+use engine::{Config, LookupPolicy, commitlog};
+use futures_lite::future::yield_now;
+use messina_engine as engine;
+use model::mutation::MutationBuilder;
+use model::options::{Compression, TableOptions};
+use model::read::{Filter, FilterTarget, Flow, Operator, PartitionRef, ReadCommand, RowSink};
+use model::row::{Cell, RowBuilder, RowHead, RowRef};
+use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
+use model::{CqlType, Token};
+use shard::{LATER_S, TABLE, config, flush, on_shard, schema_of, select_all, write};
+
+const FILES: u64 = 24;
+
+/// `CREATE TABLE t (k blob PRIMARY KEY, v int, w blob)` without compression, and an index of `v`.
+fn table() -> Table {
+    let none = BTreeMap::from([("enabled".to_owned(), "false".to_owned())]);
+    let compression = Compression::parse(&none).unwrap();
+    let mut table = TableBuilder::new("ks", "t", TABLE)
+        .options(TableOptions { compression, ..TableOptions::default() })
+        .partition_key("k", CqlType::Blob)
+        .and_then(|table| table.regular("v", CqlType::Int))
+        .and_then(|table| table.regular("w", CqlType::Blob))
+        .and_then(TableBuilder::build)
+        .unwrap();
+    let index = Index {
+        id: IndexId(0),
+        name: "t_v".into(),
+        column: table.column("v").unwrap().id,
+        target: IndexTarget::Value,
+        kind: IndexKind::Plain,
+        class: None,
+        options: BTreeMap::new(),
+        analysis: Analysis::NONE,
+    };
+    table.add_index(index).unwrap();
+    table
+}
+
+/// A row whose `v` is 5.
+fn record(table: &Table, key: u64, long: &[u8]) -> Vec<u8> {
+    let (key, mut out) = (key.to_be_bytes(), Vec::new());
+    let id = |name| table.column(name).unwrap().id;
+    let mut mutation = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&key), &key);
+    mutation.row(&[], |out| {
+        let mut row = RowBuilder::begin(out, &RowHead::bare(1));
+        row.cell(&Cell::live(id("v"), 1, &5i32.to_be_bytes()));
+        row.cell(&Cell::live(id("w"), 1, long));
+    });
+    mutation.finish();
+    out
+}
+
+/// `SELECT * FROM t WHERE v = 5`.
+fn select(table: &Table) -> ReadCommand {
+    let (index, operator) = (&table.indexes()[0], Operator::Equal);
+    let values: Vec<Box<[u8]>> = vec![5i32.to_be_bytes().into()];
+    let lookup = index.lookup(table, operator, &values).unwrap().unwrap();
+    let (target, analysis) = (FilterTarget::Value(index.column), Analysis::NONE);
+    let filters = vec![Filter { target, operator, values, analysis }];
+    ReadCommand { filters, lookups: vec![lookup], ..select_all(LATER_S) }
+}
+
+/// Counts rows, and what the disk had done when the first came.
+struct Count {
+    sim: SimDisk,
+    rows: u64,
+    ops_at_first: u64,
+}
+
+impl RowSink for Count {
+    fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
+        if self.rows == 0 {
+            self.ops_at_first = self.sim.ops();
+        }
+        self.rows += 1;
+        Flow::More
+    }
+}
+
+/// Operations of the disk until the first row comes of a lookup in files with a row of so many bytes each.
+fn check_ops_until_a_row(row_bytes: usize, is_right: fn(u64) -> bool) {
+    let table = table();
+    let log = commitlog::Config { segment_bytes: 4 << 20, ..commitlog::Config::new(5) };
+    let config = Config { memory_bytes: 32 << 20, log, ..config(5) };
+    on_shard(config, schema_of([table.clone()]), async move |engine, disk, _| {
+        let Disk::Sim(sim) = disk else { panic!("a simulated disk") };
+        let (mut rng, mut long) = (Rng::new(5), vec![0; row_bytes]);
+        for key in 0..FILES {
+            long.fill_with(|| rng.below(256) as u8);
+            write(&engine, &record(&table, key, &long)).await.unwrap();
+            flush(&engine).await;
+        }
+        engine.set_lookup_policy(LookupPolicy::Always);
+        let mut rows = Count { sim: sim.clone(), rows: 0, ops_at_first: 0 };
+        let before = sim.ops();
+        let pause = async || {
+            assert!(engine.stats().range_read_bytes >= LOOKUP_AHEAD_BYTES as u64);
+            yield_now().await;
+        };
+        engine.read(&select(&table), &mut rows, pause).await.unwrap();
+        let ops = rows.ops_at_first - before;
+        assert!(rows.rows == FILES && is_right(ops), "{ops} operations until the first row");
+    });
+}
+
+/// The blocks of terms of all files, which are counted, and of rows as many as are read side by side.
+#[test]
+fn short_rows_of_many_files_are_read_side_by_side() {
+    check_ops_until_a_row(400, |ops| ops >= FILES + LOOKUP_FILES_AHEAD as u64);
+}
+
+/// Before: the blocks of long rows were, too, whatever their length and the memory of the shard.
+#[test]
+fn long_rows_are_not_read_side_by_side() {
+    check_ops_until_a_row(1 << 20, |ops| ops < FILES + LOOKUP_FILES_AHEAD as u64 / 2);
+}
