@@ -36,7 +36,7 @@ fn verdict(root: &Path, free: u64, taken: u64) -> Outcome {
 }
 
 /// The number that a line of what a command says begins with.
-fn first_number(command: &mut Command, line: usize) -> Result<u64, String> {
+pub(crate) fn first_number(command: &mut Command, line: usize) -> Result<u64, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let word = said.lines().nth(line).and_then(|line| line.split_whitespace().next());

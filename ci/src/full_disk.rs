@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use cql::frame::Version;
 
 use crate::client::Connection;
+use crate::disk_space::first_number;
 use crate::evidence;
 use crate::load;
 use crate::repository::Repository;
@@ -122,11 +123,8 @@ pub(crate) fn run_on(repository: &Repository, disk: &Path, log: &Log) -> Outcome
 
 /// The bytes of the file system that a folder lies on; an error if it is too large to be filled.
 fn check_disk(repository: &Repository, disk: &Path) -> Result<u64, String> {
-    let output = repository.command("df").args(["--output=size", "-B1"]).arg(disk).output();
-    let output = output.map_err(|error| format!("df: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let bytes = said.lines().nth(1).and_then(|line| line.trim().parse::<u64>().ok());
-    let bytes = bytes.ok_or_else(|| format!("df {}: {said}", disk.display()))?;
+    let mut df = repository.command("df");
+    let bytes = first_number(df.args(["--output=size", "-B1"]).arg(disk), 1)?;
     if bytes > DISK_BYTES_MAX {
         return Err(format!("{} would be filled, and has {bytes} bytes; {NEEDS}", disk.display()));
     }

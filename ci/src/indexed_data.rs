@@ -208,7 +208,7 @@ impl Rig<'_> {
         self.told.push(what);
     }
 
-    /// queries, 1,000 a second offered, each judged; tells what they took.
+    /// Offers 1,000 queries a second and judges each answer; tells what they took.
     fn query(&mut self, server: &Server, duration: &str) -> Result<(), String> {
         let mut connection = Connection::open(&server.address, Version::V4)?;
         let (reads, spent) = (device_reads(&mut connection)?, server.processor_time()?);

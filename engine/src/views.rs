@@ -101,20 +101,21 @@ impl Engine {
 
     /// Whether a table of the record has views.
     pub(crate) fn have_views(&self, record: &[u8]) -> bool {
-        let tables = self.tables.by_id();
-        let has = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
         let mut partitions = MutationRef::partitions_of_trusted_record(record).flatten();
-        partitions.any(|(table, ..)| has(&table))
+        partitions.any(|(table, ..)| self.has_views(table))
+    }
+
+    /// Whether a table has views; one that is gone has none.
+    pub(crate) fn has_views(&self, id: TableId) -> bool {
+        self.tables.by_id().get(&id).is_some_and(|table| table.has_materialized())
     }
 
     /// A write of this ticket has had its turn, and has read what it touches of tables with views.
     pub(crate) fn has_read_bases(&self, record: &[u8], ticket: u64) {
         let Some(views) = self.views.get() else { return };
-        let tables = self.tables.by_id();
-        let has = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
         let partitions = MutationRef::partitions_of_trusted_record(record).flatten();
         let mut read: Vec<(TableId, Token)> = partitions
-            .filter(|(table, ..)| has(table))
+            .filter(|(table, ..)| self.has_views(*table))
             .map(|(table, token, _)| (table, token))
             .collect();
         read.sort_unstable();

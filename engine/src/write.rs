@@ -26,7 +26,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use model::TableId;
 use model::mutation::MutationRef;
 
 use crate::commitlog::Position;
@@ -166,13 +165,10 @@ impl Engine {
 
     /// Whether a plain record has to read: its table has views.
     pub(crate) fn has_to_read(&self, record: &[u8]) -> bool {
-        if !self.have_views(record) {
-            return false;
-        }
-        let tables = self.tables.by_id();
-        let has_views = |id: &TableId| tables.get(id).is_some_and(|table| table.has_materialized());
+        // Few tables have views: of the others no mutation is read.
         let mut mutations = MutationRef::of_trusted_record(record).flatten();
-        mutations.any(|mutation| mutation.changes_rows() && has_views(&mutation.table))
+        self.have_views(record)
+            && mutations.any(|mutation| mutation.changes_rows() && self.has_views(mutation.table))
     }
 
     /// Checks a record that has waited once more, unless it is insisted on: the table may be gone by now, and its rows

@@ -28,8 +28,7 @@ pub const CUSTOM_TYPE_LEVELS: u32 = 2;
 pub const ALIAS_CLASS_BYTES_MAX: usize = 128;
 /// Longest value of a component of a composite, in bytes: its length has two.
 pub const COMPONENT_BYTES_MAX: usize = u16::MAX as usize;
-
-/// Bytes of the name of a class in a value of a dynamic composite: the bit above its length says that it is an alias.
+/// Longest name of a class in a value of a dynamic composite, in bytes: the bit above says that it is an alias.
 pub const CLASS_NAME_BYTES_MAX: usize = 0x7FFF;
 /// Levels that a user type counts for: the schema log writes two of JSON for a type and five for a
 /// user type, and reads at most 128.

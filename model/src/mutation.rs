@@ -305,7 +305,6 @@ fn walk_tail(mut cursor: Cursor<'_>, row_count: u64, flags: u8) -> Result<Tail<'
 
 /// What `read` makes of each mutation of a record. An error is the last that is given.
 #[inline]
-/// What `read` makes of each mutation of a record; nothing after the first that it cannot read.
 fn each_of<'a, T>(
     record: &'a [u8],
     read: impl Fn(&'a [u8]) -> Result<T> + Clone,

@@ -156,15 +156,20 @@ impl View {
         Ok(())
     }
 
-    /// Whether it needs no file of an index: one of vectors, of which it has fewer than these rows, or too long ones.
-    fn has_none(&self, table: &Definition, id: IndexId, vector_rows_min: u64) -> bool {
-        let index = table.index_by_id(id);
-        index.is_some_and(|index| {
-            index.similarity(table).is_some()
-                && self.sstable.index(id).is_none()
-                && (self.sstable.statistics().rows < vector_rows_min
-                    || has_long_vectors(table, index))
-        })
+    /// Whether it gets a file of an index: always one of terms, and one of vectors if it has at least so many rows and
+    /// they are not too long.
+    fn gets_file(&self, table: &Definition, index: &Index, vector_rows_min: u64) -> bool {
+        index.similarity(table).is_none()
+            || (self.sstable.statistics().rows >= vector_rows_min
+                && !has_long_vectors(table, index))
+    }
+
+    /// Whether it has no file of an index, and needs none.
+    fn needs_none(&self, table: &Definition, id: IndexId, vector_rows_min: u64) -> bool {
+        self.sstable.index(id).is_none()
+            && table
+                .index_by_id(id)
+                .is_some_and(|index| !self.gets_file(table, index, vector_rows_min))
     }
 
     /// The indexes of which it has no file, and may have one: of vectors, if it has at least so many rows.
@@ -172,12 +177,10 @@ impl View {
         let mut attached: Vec<IndexId> =
             self.sstable.indexes().iter().map(|file| file.index()).collect();
         attached.sort_unstable();
-        let is_many = self.sstable.statistics().rows >= vector_rows_min;
-        let has_file = |index: &Index| is_many && !has_long_vectors(table, index);
         let lacks = |index: &&Index| {
             attached.binary_search(&index.id).is_err()
                 && !self.sstable.is_unfit(index.id)
-                && (index.similarity(table).is_none() || has_file(index))
+                && self.gets_file(table, index, vector_rows_min)
         };
         table.file_indexes().filter(lacks).map(|index| index.id).collect()
     }
@@ -239,7 +242,7 @@ impl Engine {
         for view in table.views().iter() {
             let wanted = definition.file_indexes().map(|index| index.id);
             let wanted = wanted.filter(|id| only.is_none_or(|only| *id == only));
-            for id in wanted.filter(|id| !view.has_none(&definition, *id, vector_rows_min)) {
+            for id in wanted.filter(|id| !view.needs_none(&definition, *id, vector_rows_min)) {
                 let name = file_name(view.sstable.id(), id);
                 view.sstable.distrust_index(id, &Error::corrupt(&name, 0, "told to make it anew"));
                 unlink(&self.disk, &dir.join(&name)).await?;
@@ -281,7 +284,7 @@ impl Engine {
         let views = table.views();
         let vector_rows_min = self.vector_rows_min.get();
         let lacking = lacking(table, &views, vector_rows_min);
-        // One that cannot be read keeps the others not waiting.
+        // Each failure moves on to the next view, so that one that cannot be read does not keep the others waiting.
         let failures = table.index_state.backoff.failures() as usize;
         let Some(view) = lacking.get(failures % lacking.len().max(1)) else { return Ok(()) };
         // A file that is damaged is made anew; one that could not be read for another reason may be read now.
@@ -562,7 +565,7 @@ fn progress(table: &Table, definition: &Definition, vector_rows_min: u64) -> Vec
             unfit[at] += u64::from(view.sstable.index(indexes[at].id).is_none());
         }
         for at in &of_vectors {
-            unfit[*at] += u64::from(view.has_none(definition, indexes[*at].id, vector_rows_min));
+            unfit[*at] += u64::from(view.needs_none(definition, indexes[*at].id, vector_rows_min));
         }
         let in_hand = table.index_state.read_rows.get();
         if let Some((_, rows)) = in_hand.filter(|(sstable, _)| *sstable == view.entry.sstable) {

@@ -32,11 +32,10 @@ const FILTERED_PLACES_MAX: u64 = 8;
 const FILTER_FP_CHANCE: f64 = 0.01;
 
 /// The filter of the terms of a block, which have so many places, if it gets one.
-fn filter_of(hashes: &[Token], places: u64) -> Option<Filter> {
+fn filter_of(hashes: &[Token], places: u64, shape: Option<Shape>) -> Option<Filter> {
     let is_worth =
         hashes.len() >= FILTERED_TERMS_MIN && places <= hashes.len() as u64 * FILTERED_PLACES_MAX;
-    let shape = Shape::new(FILTER_FP_CHANCE).filter(|_| is_worth)?;
-    Some(Filter::of(hashes, shape))
+    Some(Filter::of(hashes, shape.filter(|_| is_worth)?))
 }
 
 /// An index file being written.
@@ -49,8 +48,9 @@ pub(super) struct IndexWriter {
     /// The block of terms in hand, and how many postings there were before it.
     block: SlotsBuilder,
     block_first: Vec<u8>,
-    /// The hashes of its terms.
+    /// The hashes of its terms, and the shape of a filter of them.
     block_hashes: Vec<Token>,
+    filter_shape: Option<Shape>,
     postings_before: u64,
     /// The last term of the block before, and the last that is in a block.
     block_last: Vec<u8>,
@@ -85,6 +85,7 @@ impl IndexWriter {
             block: SlotsBuilder::default(),
             block_first: Vec::new(),
             block_hashes: Vec::new(),
+            filter_shape: Shape::new(FILTER_FP_CHANCE),
             postings_before: 0,
             block_last: Vec::new(),
             last_term: Vec::new(),
@@ -239,7 +240,7 @@ impl IndexWriter {
         let from =
             if self.directory.is_empty() { &[][..] } else { separator(&self.block_last, first) };
         let places = self.postings - self.postings_before;
-        let filter = filter_of(&self.block_hashes, places);
+        let filter = filter_of(&self.block_hashes, places, self.filter_shape);
         self.block_hashes.clear();
         self.directory.block(from, (offset, bytes), before, filter.as_ref());
         if self.directory.is_node_full() {

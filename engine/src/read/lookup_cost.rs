@@ -58,7 +58,7 @@ impl Counted {
     fn files_for(&self, given: u64, candidates: u64) -> u64 {
         match candidates {
             0 => self.files,
-            _ => self.files.min(self.runs.saturating_add(part_of(self.files, given, candidates))),
+            _ => self.files.min(self.runs.saturating_add(scaled(self.files, given, candidates))),
         }
     }
 
@@ -121,7 +121,7 @@ impl Asked {
         };
         let (scan, unindexed) = (part(inside), part(share(counted.unindexed).into()));
         let files = counted.files_for(given, candidates);
-        let in_files = part_of(counted.in_files, files, counted.files);
+        let in_files = scaled(counted.in_files, files, counted.files);
         let postings =
             |count: u64, all: u64, at_once: usize| match lookup.terms.iter().all(is_one_term) {
                 true => passed(share(all), at_once, lookup.terms.len(), given),
@@ -155,22 +155,16 @@ fn of_all(count: u64, ranges: usize) -> u64 {
     count.saturating_mul(ranges as u64) / counted
 }
 
-/// As large a part of `count` as `part` is of `all`.
-fn part_of(count: u64, part: u64, all: u64) -> u64 {
-    let share = u128::from(count) * u128::from(part.min(all)) / u128::from(all.max(1));
-    share as u64
+/// What `part` has, if `all` have so many.
+fn scaled(count: u64, part: u64, all: u64) -> u64 {
+    let of_part = u128::from(count) * u128::from(part) / u128::from(all.max(1));
+    u64::try_from(of_part).unwrap_or(u64::MAX)
 }
 
 /// Which file of a run, of which each has so many rows, is counted: the first with half of what they have on average.
 fn sample_of(rows: &[u64]) -> usize {
     let half = rows.iter().sum::<u64>() / rows.len().max(1) as u64 / 2;
     rows.iter().position(|rows| *rows >= half).unwrap_or(0)
-}
-
-/// What all `rows` of a run have, of which `sample` rows have so many candidates.
-fn like_sample(candidates: u64, sample: u64, rows: u64) -> u64 {
-    let of_all = u128::from(candidates) * u128::from(rows) / u128::from(sample.max(1));
-    u64::try_from(of_all).unwrap_or(u64::MAX)
 }
 
 impl<'r> Read<'r> {
@@ -274,7 +268,7 @@ impl<'r> Read<'r> {
             let Some(in_file) = self.count_in_file(lookup, (view, file), page).await? else {
                 return Ok(None);
             };
-            let in_run = like_sample(in_file, rows[at], rows.iter().sum());
+            let in_run = scaled(in_file, rows.iter().sum(), rows[at]);
             counted.in_files = counted.in_files.saturating_add(in_run);
             (counted.runs, counted.files) = (counted.runs + 1, counted.files + files.len() as u64);
         }
@@ -382,8 +376,8 @@ mod tests {
     fn a_run_is_taken_to_be_like_its_file_that_was_counted() {
         assert_eq!(sample_of(&[10, 1000, 3000]), 1, "the first is too small to tell");
         assert_eq!(sample_of(&[1000, 10]), 0);
-        assert_eq!(like_sample(10, 1000, 4010), 40);
-        assert_eq!(like_sample(7, 1000, 1000), 7, "all was counted");
-        assert_eq!(like_sample(7, 0, 0), 0);
+        assert_eq!(scaled(10, 4010, 1000), 40);
+        assert_eq!(scaled(7, 1000, 1000), 7, "all was counted");
+        assert_eq!(scaled(7, 0, 0), 0);
     }
 }
