@@ -347,6 +347,39 @@ fn on_damaged_files(cases: std::ops::Range<u64>) {
     }
 }
 
+/// Before: a file that says what cannot be, under right checksums, was read whole, used again and lost again, for ever.
+#[test]
+fn a_file_that_is_lost_again_after_it_was_read_whole_is_made_anew() {
+    on_sim(31, async |sim, disk, exec| {
+        let table = table(true);
+        let schema = schema_of([table.clone()]);
+        make(&disk, &config(1)).await;
+        let engine = open(&disk, &exec, 2, &schema).await;
+        write_some(&engine, &table).await;
+        shard::flush(&engine).await;
+        drop(engine);
+        let sound: Vec<_> =
+            index_files(&sim).into_iter().map(|path| (sim.bytes(&path).unwrap(), path)).collect();
+        let engine = open(&disk, &exec, 3, &schema).await;
+        let all = select(&table, Operator::GreaterOrEqual, 0);
+        for is_made_anew in [false, true] {
+            for (bytes, path) in &sound {
+                let mut damaged = bytes.clone();
+                damaged[40] ^= 4;
+                sim.plant(path, damaged);
+            }
+            assert!(compare(&engine, &all, 20).await > 100);
+            assert!(!engine.take_lost_indexes().is_empty());
+            // As after a read that the disk got wrong: every checksum is right.
+            sound.iter().for_each(|(bytes, path)| sim.plant(path, bytes.clone()));
+            let built = engine.stats().indexes_built;
+            shard::run_jobs(&engine, 1).await;
+            assert!(progress(&engine).is_built());
+            assert_eq!(engine.stats().indexes_built > built, is_made_anew);
+        }
+    });
+}
+
 #[test]
 fn index_files_go_with_their_sstables() {
     on_sim(29, async |sim, disk, exec| {

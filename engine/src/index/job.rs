@@ -343,7 +343,7 @@ impl Engine {
             view.sstable.note_unfit(*id);
         }
         if is_there() {
-            indexes.iter().for_each(|id| view.sstable.acquit(*id));
+            indexes.iter().for_each(|id| view.sstable.note_made(*id));
             view.attach_indexes(&self.disk, &self.cache, definition).await;
             table.forget_dropped_indexes(std::slice::from_ref(view));
             self.counters.count(|s| s.indexes_built += (indexes.len() - unfit.len()) as u64);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! file ─► attached ─(cannot be used)─► lost ─┬─ damaged: suspect until it was read whole, or made anew
-//!                                            ├─ says what cannot be, or is distrusted: wrong until it was made anew
+//!                                            ├─ damaged again, after it was read whole ┐
+//!                                            ├─ says what cannot be, or is distrusted ─┴► wrong until it was made anew
 //!                                            └─ else: opened again by the next job
 //! rows without terms ─► unfit: no file can be made, the sstable is scanned
 //! ```
@@ -28,6 +29,9 @@ pub(super) struct Attached {
     suspects: RefCell<BTreeSet<IndexId>>,
     /// Those of them that are made anew even if every checksum is right: what the file says is wrong, or may be.
     wrong: RefCell<BTreeSet<IndexId>>,
+    /// Indexes whose file was damaged and then read whole: either the disk was at fault, or what the file says is wrong
+    /// under right checksums. The next time it is made anew.
+    acquitted: RefCell<BTreeSet<IndexId>>,
     /// Indexes of which no file can be made.
     unfit: RefCell<BTreeSet<IndexId>>,
 }
@@ -64,6 +68,9 @@ impl Sstable {
         self.cache.note_lost_index();
         if matches!(error, Error::Corrupt { .. }) && !planted(Bug::IndexReattached) {
             self.attached.suspects.borrow_mut().insert(id);
+            if self.attached.acquitted.borrow_mut().remove(&id) {
+                self.attached.wrong.borrow_mut().insert(id);
+            }
         }
     }
 
@@ -90,8 +97,14 @@ impl Sstable {
         self.attached.suspects.borrow().clone()
     }
 
-    /// The file of an index is whole, or is another one now.
+    /// The file of an index that was damaged was read, and is whole.
     pub(crate) fn acquit(&self, id: IndexId) {
+        self.note_made(id);
+        self.attached.acquitted.borrow_mut().insert(id);
+    }
+
+    /// The file of an index is another one now.
+    pub(crate) fn note_made(&self, id: IndexId) {
         self.attached.suspects.borrow_mut().remove(&id);
         self.attached.wrong.borrow_mut().remove(&id);
     }
