@@ -21,6 +21,9 @@ const STATIC: u8 = 2;
 const CLUSTERING: u8 = 4;
 const ROW: u8 = 8;
 
+/// Space for rows that a page begins with: a page of a few short rows grows no more.
+const ROWS_BYTES_FIRST: usize = 1024;
+
 /// Rows that wait to be replayed, and where the next page begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
@@ -134,6 +137,9 @@ impl RowSink for Page {
         tag |= if begins && partition.static_row.is_some() { STATIC } else { 0 };
         tag |= if clustering.is_some() { CLUSTERING } else { 0 };
         tag |= if row.is_some() { ROW } else { 0 };
+        if self.bytes.is_empty() {
+            self.bytes.reserve(ROWS_BYTES_FIRST);
+        }
         self.bytes.push(tag);
         if begins {
             self.bytes.extend_from_slice(&partition.token.0.to_le_bytes());

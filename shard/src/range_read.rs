@@ -45,7 +45,7 @@ impl<P: Protocol> Shard<P> {
             unreachable!("a range crosses a border");
         };
         let parts = split_range(range, command.resume.as_ref(), self.sharder());
-        let walk = RangeWalk::new(command.clone(), parts, sink).with_piece_bytes(self.piece_bytes);
+        let walk = RangeWalk::new(command, parts, sink).with_piece_bytes(self.piece_bytes);
         let _place = self.range_pieces.take(PIECES_OF_READ * walk.piece_bytes()).await;
         let patience = match (command.filters.is_empty(), command.lookups.is_empty()) {
             (true, true) => RANGE_PATIENCE,

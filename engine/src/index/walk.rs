@@ -190,6 +190,9 @@ impl TermWalk {
         if !is_there || !self.is_below(&range.end)? {
             return Ok(0);
         }
+        if is_one_term(range) {
+            return Ok(self.here()?.count.min(self.file.postings()));
+        }
         let (from, last) = (self.at, self.file.block_of(&range.end, self.reading).await?);
         let (first, slots) = self.block.clone().expect("it stands on a term");
         let mut count = 0;

@@ -48,6 +48,8 @@ const MORE_EACH_PASS: usize = 8;
 pub(super) struct Candidates<'r> {
     lookup: &'r IndexLookup,
     sources: Vec<Source<'r>>,
+    /// The source whose head is the next candidate, once that is known.
+    next: Option<usize>,
     /// No candidate behind it is wanted.
     last: Token,
     is_lost: bool,
@@ -123,7 +125,6 @@ enum Kind<'r> {
 }
 
 /// Candidates of one partition.
-#[derive(Default)]
 pub(super) struct Batch {
     /// Its rows, in order.
     pub(super) rows: Vec<Vec<u8>>,
@@ -170,7 +171,7 @@ impl<'r> Candidates<'r> {
         let ahead = ahead.map(|ahead| AheadTo::new(ahead, from.token, last));
         let mut sources: Vec<Source<'r>> = memory.chain(files).chain(scans).map(source).collect();
         sources.sort_by_key(|source| source.begin);
-        Candidates { lookup, sources, last, is_lost: false, ahead }
+        Candidates { lookup, sources, next: None, last, is_lost: false, ahead }
     }
 
     /// Whether an index file could not be read: what was not given is not known.
@@ -183,11 +184,11 @@ impl<'r> Candidates<'r> {
     pub(super) async fn next<S: RowSink, P: AsyncFn()>(
         &mut self,
         page: &mut Page<'_, S, P>,
-    ) -> Result<Option<Named>> {
-        let mut least: Option<Token> = None;
+    ) -> Result<Option<&Named>> {
+        self.next = None;
         for at in 0..self.sources.len() {
             // A file of later tokens is not asked before it is its turn.
-            if least.is_some_and(|least| least < self.sources[at].begin) {
+            if self.least().is_some_and(|least| least.token < self.sources[at].begin) {
                 break;
             }
             self.read_ahead(at, page).await?;
@@ -197,29 +198,42 @@ impl<'r> Candidates<'r> {
                     return Err(error);
                 }
                 source.note_lost(&error);
-                self.is_lost = true;
+                (self.is_lost, self.next) = (true, None);
                 return Ok(None);
             }
             if page.is_done() {
+                self.next = None;
                 return Ok(None);
             }
-            let token = source.head.as_ref().map(|head| head.token);
-            least = least.into_iter().chain(token).min();
+            let head = self.sources[at].head.as_ref();
+            let is_less = |head: &Named| self.least().is_none_or(|least| head < least);
+            if head.is_some_and(is_less) {
+                self.next = Some(at);
+            }
         }
-        Ok(self.sources.iter().filter_map(|source| source.head.as_ref()).min().cloned())
+        Ok(self.least())
     }
 
-    /// Goes behind a candidate that [`next`](Self::next) gave.
-    pub(super) fn pass(&mut self, candidate: &Named) {
+    /// The least of the heads that were looked at.
+    fn least(&self) -> Option<&Named> {
+        self.sources[self.next?].head.as_ref()
+    }
+
+    /// Takes the candidate that [`next`](Self::next) gave, and goes behind it.
+    pub(super) fn take(&mut self) -> Named {
+        let next = self.next.take().expect("a candidate was given");
+        let taken = self.sources[next].head.take().expect("it is the head of a source");
         for source in &mut self.sources {
-            if source.head.as_ref() == Some(candidate) {
+            if source.head.as_ref() == Some(&taken) {
                 source.head = None;
             }
         }
+        taken
     }
 
     /// Goes to the first candidate that is not before a place.
-    pub(super) fn seek(&mut self, place: &Named) {
+    fn seek(&mut self, place: &Named) {
+        self.next = None;
         for source in &mut self.sources {
             if source.head.as_ref().is_some_and(|head| head < place) {
                 source.head = None;
@@ -233,6 +247,13 @@ impl<'r> Candidates<'r> {
 
     /// Goes behind a partition: of one that has many blocks in a file, no posting is looked at any more.
     pub(super) fn pass_partition(&mut self, token: Token, key: &[u8]) {
+        let is_behind = |source: &Source<'_>| match &source.head {
+            Some(head) => !head.is_of(token, key),
+            None => source.begin > token || (source.is_done && source.is_empty()),
+        };
+        if self.sources.iter().all(is_behind) {
+            return;
+        }
         for source in &mut self.sources {
             if let Kind::File { view, ready, place, .. } = &mut source.kind
                 && let Some(last) = view.sstable.last_place_of(token, key)
@@ -242,43 +263,39 @@ impl<'r> Candidates<'r> {
                 *place = last.max(*place);
             }
         }
-        let mut key = key.to_vec();
-        key.push(0);
+        let key = [key, &[0]].concat();
         self.seek(&Named { token, key, clustering: None });
     }
 
-    /// The rows of the partition of `first`, which is the next candidate: up to a number.
+    /// The rows of a partition, up to a number. `first` is the clustering of the candidate that was taken of it.
     pub(super) async fn batch<S: RowSink, P: AsyncFn()>(
         &mut self,
-        first: &Named,
+        (token, key): (Token, &[u8]),
+        first: Option<Vec<u8>>,
         most: usize,
         page: &mut Page<'_, S, P>,
     ) -> Result<Batch> {
-        let (mut batch, mut bytes) = (Batch::default(), 0);
-        let mut next = Some(first.clone());
-        while let Some(candidate) = next {
-            if (candidate.token, &candidate.key) != (first.token, &first.key) {
-                break;
-            }
+        let mut bytes = first.as_ref().map_or(0, Vec::len);
+        let is_whole = first.is_none();
+        let mut batch = Batch { rows: Vec::from_iter(first), is_whole, has_more: false };
+        while !batch.is_whole
+            && let Some(next) = self.next(page).await?
+            && next.is_of(token, key)
+        {
             if batch.rows.len() == most || bytes > LOOKUP_REVERSED_BYTES_MAX {
                 batch.has_more = true;
                 if planted(Bug::LookupSkipsCandidate) {
-                    self.pass(&candidate);
+                    self.take();
                 }
                 break;
             }
-            self.pass(&candidate);
-            match candidate.clustering {
+            match self.take().clustering {
                 None => batch.is_whole = true,
                 Some(clustering) => {
                     bytes += clustering.len();
                     batch.rows.push(clustering);
                 }
             }
-            if batch.is_whole {
-                break;
-            }
-            next = self.next(page).await?;
         }
         batch.has_more |= self.is_lost || page.is_done();
         Ok(batch)
@@ -393,13 +410,11 @@ impl Source<'_> {
         }
         self.leave_file_without(lookup, page).await?;
         while self.head.is_none() && !page.is_done() {
-            if !self.is_done || !self.is_empty() {
-                self.place().await.map_err(Lost::Read)?;
-            }
             if self.is_empty() {
                 if self.is_done {
                     return Ok(());
                 }
+                self.place().await.map_err(Lost::Read)?;
                 self.fill(lookup, page).await?;
                 continue;
             }
@@ -424,6 +439,9 @@ impl Source<'_> {
                     Kind::File { ready, .. } => ready.clear(),
                     Kind::Scan(_) => {}
                 }
+            } else if head.is_none() {
+                // Others in hand may be before it as well.
+                self.place().await.map_err(Lost::Read)?;
             }
             page.pause_if_due().await.map_err(Lost::Read)?;
         }
@@ -459,7 +477,9 @@ impl Source<'_> {
                     page.work(POSTING_WORK_BYTES);
                     page.pause_if_due().await.map_err(Lost::Read)?;
                     let span = (*place, *behind);
-                    gather_file(&mut walk, range, span, &mut smallest, page).await?;
+                    // Of one term the file has it, or may: its filters were asked.
+                    let is_asked = lookup.terms.len() == 1;
+                    gather_file((&mut walk, is_asked), range, span, &mut smallest, page).await?;
                 }
                 let (found, is_all) = smallest.sorted();
                 if let Some(last) = found.last() {

@@ -13,6 +13,7 @@
 //!    one that has too many of them, or is a candidate as a whole, all is read.
 //! 5. A partition that is named and wide is a range of one.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use model::read::{IndexLookup, Resume, RowSink, Slice};
@@ -105,8 +106,9 @@ impl<'r> Read<'r> {
         };
         page.begin_candidates();
         let mut last = resume.cloned();
-        while let Some(first) = candidates.next(page).await? {
-            self.candidates_of_partition(&first, &mut candidates, &mut last, page, scratch).await?;
+        while candidates.next(page).await?.is_some() {
+            let found = (candidates.take(), &mut candidates, &mut last);
+            self.candidates_of_partition(found, page, scratch).await?;
             if candidates.is_lost() || page.is_done() {
                 break;
             }
@@ -140,10 +142,9 @@ impl<'r> Read<'r> {
             Some(mut candidates) => {
                 page.begin_candidates();
                 let first = candidates.next(page).await?;
-                let is_here = |first: &Named| first.token == token && first.key == key;
-                if let Some(first) = first.filter(is_here) {
-                    let found = (&first, &mut candidates, &mut last);
-                    self.candidates_of_partition(found.0, found.1, found.2, page, scratch).await?;
+                if first.is_some_and(|first| first.is_of(token, key)) {
+                    let found = (candidates.take(), &mut candidates, &mut last);
+                    self.candidates_of_partition(found, page, scratch).await?;
                 }
                 page.end_candidates();
                 !candidates.is_lost()
@@ -205,84 +206,88 @@ impl<'r> Read<'r> {
     /// Gives the rows of one partition, of which `first` is the first candidate.
     async fn candidates_of_partition<S: RowSink, P: AsyncFn()>(
         &self,
-        first: &Named,
-        candidates: &mut Candidates<'_>,
-        last: &mut Option<Resume>,
+        (first, candidates, last): (Named, &mut Candidates<'_>, &mut Option<Resume>),
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let (token, key) = (first.token, first.key.as_slice());
+        let Named { token, key, clustering } = first;
         let resume = self.command.resume.as_ref();
         let resume = resume.filter(|resume| resume.token == token && resume.key == key);
         let slices = match resume {
-            None => Some(self.command.slices.clone()),
-            Some(resume) => self.slices_after(resume),
+            None => Some(Cow::Borrowed(self.command.slices.as_slice())),
+            Some(resume) => self.slices_after(resume).map(Cow::Owned),
         };
         let Some(slices) = slices else {
-            candidates.pass_partition(token, key);
+            candidates.pass_partition(token, &key);
             return Ok(());
         };
+        let most = match self.command.reversed {
+            false => LOOKUP_SLICES_AT_ONCE,
+            true => LOOKUP_REVERSED_ROWS_MAX,
+        };
         page.begin(resume.map_or(0, |resume| resume.rows_of_partition));
-        let mut first = Some(first.clone());
-        while let Some(candidate) = first {
-            let batch = match self.command.reversed {
-                false => candidates.batch(&candidate, LOOKUP_SLICES_AT_ONCE, page).await?,
-                true => candidates.batch(&candidate, LOOKUP_REVERSED_ROWS_MAX, page).await?,
-            };
+        let mut first = clustering;
+        loop {
+            let batch = candidates.batch((token, &key), first, most, page).await?;
             if batch.is_whole || (self.command.reversed && batch.has_more) {
                 // It is read in one piece: each tombstone is met once, and counts.
                 page.end_candidates();
-                let given = self.partition(token, key, &slices, page, scratch).await;
+                let given = self.partition(token, &key, &slices, page, scratch).await;
                 page.begin_candidates();
                 given?;
                 break;
             }
+            let come_to = if batch.has_more { batch.rows.last().cloned() } else { None };
             let is_wanted = |row: &Vec<u8>| slices.iter().any(|slice| slice.contains(row));
-            let rows = batch.rows.iter().filter(|row| is_wanted(row));
-            let mut rows: Vec<Slice> = rows.map(|row| Slice::row(row.clone())).collect();
-            // Reversed, they are all of the partition, and are read from the last on.
-            while !rows.is_empty() && !page.is_done() && !page.has_enough_of_partition() {
-                let at_once = rows.split_off(rows.len().saturating_sub(LOOKUP_SLICES_AT_ONCE));
-                match at_once.as_slice() {
-                    [slice] => {
-                        let clustering = slice.start.as_slice();
-                        let wanted = RowWanted { token, key, clustering, slices: &at_once };
-                        self.row(wanted, page, scratch).await?;
-                    }
-                    slices => self.partition(token, key, slices, page, scratch).await?,
-                }
-                page.pause_if_due().await?;
-            }
-            let rows_of_partition = page.rows_of_partition();
-            *last = Some(Resume {
-                token,
-                key: key.to_vec(),
-                clustering: batch.rows.last().cloned(),
-                partition_done: false,
-                rows_of_partition,
-            });
-            let is_enough = page.is_done() || page.has_enough_of_partition();
-            if candidates.is_lost() && !is_enough {
-                return Ok(());
-            }
-            if is_enough || !batch.has_more {
+            let rows = batch.rows.into_iter().filter(is_wanted).map(Slice::row).collect();
+            self.rows_of_candidates((token, &key), rows, page, scratch).await?;
+            if page.is_done() || page.has_enough_of_partition() || !batch.has_more {
                 break;
             }
-            page.pause_if_due().await?;
-            let next = candidates.next(page).await?;
-            first = next.filter(|next| next.token == token && next.key == key);
+            let mut goes_on = false;
+            if !candidates.is_lost() {
+                page.pause_if_due().await?;
+                let next = candidates.next(page).await?;
+                goes_on = next.is_some_and(|next| next.is_of(token, &key));
+            }
             if candidates.is_lost() {
+                let rows_of_partition = page.rows_of_partition();
+                let (clustering, partition_done) = (come_to, false);
+                *last = Some(Resume { token, key, clustering, partition_done, rows_of_partition });
                 return Ok(());
             }
+            if !goes_on {
+                break;
+            }
+            first = candidates.take().clustering;
         }
-        candidates.pass_partition(token, key);
-        *last = Some(done(token, key));
+        candidates.pass_partition(token, &key);
+        let (clustering, partition_done, rows_of_partition) = (None, true, 0);
+        *last = Some(Resume { token, key, clustering, partition_done, rows_of_partition });
         Ok(())
     }
-}
 
-/// A partition of which nothing more is wanted.
-fn done(token: Token, key: &[u8]) -> Resume {
-    let (key, clustering) = (key.to_vec(), None);
-    Resume { token, key, clustering, partition_done: true, rows_of_partition: 0 }
+    /// Gives these rows of a partition, if they are still what is asked for.
+    async fn rows_of_candidates<S: RowSink, P: AsyncFn()>(
+        &self,
+        (token, key): (Token, &[u8]),
+        mut rows: Vec<Slice>,
+        page: &mut Page<'_, S, P>,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        // Reversed, they are all of the partition, and are read from the last on.
+        while !rows.is_empty() && !page.is_done() && !page.has_enough_of_partition() {
+            let left = rows.len().saturating_sub(LOOKUP_SLICES_AT_ONCE);
+            match &rows[left..] {
+                slices @ [slice] => {
+                    let wanted = RowWanted { token, key, clustering: &slice.start, slices };
+                    self.row(wanted, page, scratch).await?;
+                }
+                slices => self.partition(token, key, slices, page, scratch).await?,
+            }
+            rows.truncate(left);
+            page.pause_if_due().await?;
+        }
+        Ok(())
+    }
 }

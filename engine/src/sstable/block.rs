@@ -18,7 +18,7 @@
 use std::cmp::Ordering;
 
 use model::Token;
-use model::bytes::{Cursor, put_bytes};
+use model::bytes::{Cursor, compare, put_bytes};
 use model::cell::Deletion;
 use model::row::RowRef;
 
@@ -235,7 +235,7 @@ impl<'a> Block<'a> {
         let (mut low, mut high) = (head + 1, self.end_of(head));
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.inner(middle)?.place().0 < at {
+            if compare(self.inner(middle)?.place().0, at).is_lt() {
                 low = middle + 1;
             } else {
                 high = middle;

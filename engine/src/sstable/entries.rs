@@ -7,7 +7,7 @@ use model::bytes::compare;
 use model::read::Slice;
 
 use super::block::{Block, Inner};
-use super::file::{Reading, Sstable};
+use super::file::{HeadPlace, Reading, Sstable};
 use super::frame::Kind;
 use super::row_index::{Found, search};
 use crate::error::Result;
@@ -19,12 +19,33 @@ use crate::planted::{Bug, planted};
 const SLICES_COUNTED: usize = 8;
 
 /// An entry that an index names.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Named {
     pub(crate) token: Token,
     pub(crate) key: Vec<u8>,
     /// The row; `None`: all of the partition.
     pub(crate) clustering: Option<Vec<u8>>,
+}
+
+impl Named {
+    /// Whether it is a partition, or a row of it.
+    pub(crate) fn is_of(&self, token: Token, key: &[u8]) -> bool {
+        self.token == token && self.key == key
+    }
+}
+
+impl Clone for Named {
+    fn clone(&self) -> Named {
+        let Named { token, key, clustering } = self;
+        Named { token: *token, key: key.clone(), clustering: clustering.clone() }
+    }
+
+    /// Into the memory that is there.
+    fn clone_from(&mut self, other: &Named) {
+        self.token = other.token;
+        self.key.clone_from(&other.key);
+        self.clustering.clone_from(&other.clustering);
+    }
 }
 
 impl Ord for Named {
@@ -74,6 +95,9 @@ impl Sstable {
                 Inner::Bound(_) => return Ok(None),
             },
         };
+        let [last, _] = self.named_last.get();
+        let named = HeadPlace { token: head.token, block: number, entry: head_at };
+        self.named_last.set([Some(named), last]);
         Ok(Some(Named { token: head.token, key: head.key.to_vec(), clustering }))
     }
 

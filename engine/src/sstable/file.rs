@@ -3,8 +3,10 @@
 //! Its filter is in memory if there is space for it (`BlockCache::has_space_for_index`). A large one that is not is read
 //! in pieces, by those who wait for the disk anyway; who does not wait takes a piece that is not here for a "perhaps".
 
+use std::cell::Cell;
 use std::rc::Rc;
 
+use model::bytes::compare;
 use model::{TableId, Token, TokenRange};
 
 use super::attached::Attached;
@@ -79,6 +81,16 @@ pub struct Sstable {
     number: u32,
     /// The files of its table's indexes that are beside it.
     pub(super) attached: Attached,
+    /// Where the partitions stand whose entries were named last, and before: their rows are often read next.
+    pub(super) named_last: Cell<[Option<HeadPlace>; 2]>,
+}
+
+/// Where the head of a partition stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeadPlace {
+    pub(super) token: Token,
+    pub(super) block: usize,
+    pub(super) entry: usize,
 }
 
 /// Which tokens a file may hold.
@@ -130,6 +142,7 @@ impl Sstable {
             cache,
             number,
             attached: Attached::default(),
+            named_last: Cell::default(),
         };
         Ok(Rc::new(open))
     }
@@ -267,7 +280,7 @@ impl Sstable {
     pub(crate) fn may_hold(&self, slices: &[Slice]) -> bool {
         let [first, last] = self.clusterings();
         let meets = |slice: &Slice| match planted(Bug::SkipReachingFile) {
-            false => slice.start.as_slice() <= last && slice.end.as_slice() > first,
+            false => compare(&slice.start, last).is_le() && compare(&slice.end, first).is_gt(),
             true => slice.contains(first) || slice.contains(last),
         };
         !self.is_plain() || slices.iter().any(meets)

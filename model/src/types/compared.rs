@@ -27,6 +27,9 @@ impl<'v> Compared<'v> {
 
     /// How the other value compares with this one.
     pub(crate) fn order_of(&mut self, other: &[u8]) -> Ordering {
+        if other == self.value {
+            return Ordering::Equal;
+        }
         // A value that cannot be ordered (a duration) compares by its bytes.
         let Some(ordered) = &self.ordered else { return other.cmp(self.value) };
         self.other.clear();

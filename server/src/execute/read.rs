@@ -12,6 +12,7 @@
 //! Invariant: a read that fails, or that memory cannot answer, leaves no bytes in the buffer. Not
 //! here: forwarding (`forward.rs`), and which rows a statement names (`cql/src/plan`).
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -295,7 +296,9 @@ impl Executor {
         let mut envelope = Envelope::new(version, stream);
         envelope.trace_id = trace.map(|trace| trace.id);
         let answer = (&mut frame, &mut lease);
-        let selected = registered.term.run(self.select_later(&envelope, trace, pending, answer));
+        // On the heap: it is large, and the request that waits for it is moved several times before it begins.
+        let selected = Box::pin(self.select_later(&envelope, trace, pending, answer));
+        let selected = registered.term.run(selected);
         // Whoever is gone reads no answer; it is made all the same, for every request has one.
         let selected = selected.await.unwrap_or(Err(ExecuteError::ReadTimedOut(level)));
         if let Err(refusal) = selected {
@@ -442,7 +445,10 @@ impl Executor {
             deadline,
         };
         let given = match &in_parts {
-            Some(in_parts) => self.select_in_parts(select, in_parts, &mut encoder, lease).await?,
+            // On the heap, so that the others are smaller.
+            Some(in_parts) => {
+                Box::pin(self.select_in_parts(select, in_parts, &mut encoder, lease)).await?
+            }
             None => self.give_rows(select, &mut encoder, lease).await?,
         };
         let groups_end = encoder.groups_end();
@@ -496,7 +502,7 @@ impl Executor {
         let LongSelect { plan, bound, level, deadline, .. } = select;
         let mut given = Given::default();
         let Some(command) = &bound.command else { return Ok(given) };
-        let mut command = command.clone();
+        let mut command = Cow::Borrowed(command);
         let computed = match system::computes(&plan.table) {
             true => {
                 let computed = self.computed(&plan.table, bound).await;
@@ -508,7 +514,7 @@ impl Executor {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
             let read = match &computed {
                 Some(record) => read_record(&plan.table, record, &command, &mut sink),
-                // On the heap: it is large, and the request that waits for it is moved several times before it begins.
+                // On the heap as well: it is as large again.
                 None => Box::pin(self.shard.read(&command, &mut sink, Some(deadline))).await,
             };
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;
@@ -522,7 +528,7 @@ impl Executor {
             if !bound.reads_all || given.end.more.is_none() || encoder.is_full() {
                 return Ok(given);
             }
-            command.resume = given.end.more.clone();
+            command.to_mut().resume = given.end.more.clone();
         }
     }
 }

@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 
 use model::TokenRange;
-use model::read::{Flow, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
+use model::read::{Flow, Limits, Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 
 use super::Watched;
 use crate::limits::{OWNERS_AHEAD_MAX, PIECE_BYTES, PIECE_BYTES_MIN, PIECE_ROWS};
@@ -27,8 +27,11 @@ use crate::page::Page;
 /// The next piece is known once a page has [arrived](Self::arrived), before its rows are [given](Self::give): its owner
 /// can read it meanwhile.
 pub struct RangeWalk<'s, S> {
-    /// With what is left of the limits, and where the next piece begins.
-    left: ReadCommand,
+    command: &'s ReadCommand,
+    /// What is left of its limits.
+    limits: Limits,
+    /// Where the next piece begins.
+    resume: Option<Resume>,
     /// The owners that are not read to their end.
     parts: VecDeque<(ShardId, TokenRange)>,
     sink: Watched<'s, S>,
@@ -74,13 +77,15 @@ impl Density {
 impl<'s, S: RowSink> RangeWalk<'s, S> {
     /// Before the first piece, with the parts of [`split_range`](super::split_range).
     pub fn new(
-        command: ReadCommand,
+        command: &'s ReadCommand,
         parts: Vec<(ShardId, TokenRange)>,
         sink: &'s mut S,
     ) -> RangeWalk<'s, S> {
         let (before, rows, tombstones, blocks, cached_blocks, more, density) = Default::default();
         RangeWalk {
-            left: command,
+            command,
+            limits: command.limits,
+            resume: command.resume.clone(),
             parts: parts.into(),
             sink: Watched::new(sink),
             before,
@@ -109,7 +114,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
     pub fn next_piece(&self) -> Option<(ShardId, ReadCommand)> {
         let part = self.parts.front().filter(|_| self.rows_left().min(self.bytes_left()) > 0)?;
         let piece =
-            ReadCommand { resume: self.left.resume.clone(), ..self.piece(part, self.piece_bytes) };
+            ReadCommand { resume: self.resume.clone(), ..self.piece(part, self.piece_bytes) };
         Some((part.0, piece))
     }
 
@@ -134,19 +139,19 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
 
     /// A piece from the beginning of a part.
     fn piece(&self, (_, part): &(ShardId, TokenRange), bytes: u64) -> ReadCommand {
-        let (partitions, resume) = (Partitions::Range(*part), None);
-        let mut piece = ReadCommand { partitions, resume, ..self.left.clone() };
+        let (partitions, limits, resume) = (Partitions::Range(*part), self.limits, None);
+        let mut piece = ReadCommand { partitions, limits, resume, ..self.command.clone() };
         piece.limits.page_bytes = piece.limits.page_bytes.min(bytes);
         piece.limits.page_rows = piece.limits.page_rows.min(PIECE_ROWS);
         piece
     }
 
     fn rows_left(&self) -> u64 {
-        self.left.limits.rows.min(self.left.limits.page_rows)
+        self.limits.rows.min(self.limits.page_rows)
     }
 
     fn bytes_left(&self) -> u64 {
-        self.left.limits.page_bytes
+        self.limits.page_bytes
     }
 
     /// Notes that the owner in turn takes long: its rows are rare, and so may be those of the others.
@@ -158,12 +163,12 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
     pub fn fits(&self, page: &Page) -> bool {
         page.rows <= self.rows_left()
             && page.bytes() <= self.bytes_left()
-            && page.tombstones <= self.left.limits.tombstones
+            && page.tombstones <= self.limits.tombstones
     }
 
     /// Notes how far the page of the last piece has come.
     pub fn arrived(&mut self, page: &Page) {
-        let limits = &mut self.left.limits;
+        let limits = &mut self.limits;
         assert!(
             page.rows <= limits.rows.min(limits.page_rows),
             "a shard gives what it was asked for"
@@ -189,7 +194,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         if self.parts.is_empty() || limits.rows == 0 {
             self.more = None;
         }
-        self.before = std::mem::replace(&mut self.left.resume, page.more.clone());
+        self.before = std::mem::replace(&mut self.resume, page.more.clone());
     }
 
     /// Gives the rows of the page that arrived last to the sink, which may have enough before their end. `pause` as in

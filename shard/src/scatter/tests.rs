@@ -94,7 +94,7 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder, delays: u64) -
         (Owners::Range, Partitions::Range(range)) => {
             let mut page = Page::new();
             let parts = split_range(*range, command.resume.as_ref(), sharder);
-            let end = walk(RangeWalk::new(command.clone(), parts, &mut page), delays, ask);
+            let end = walk(RangeWalk::new(command, parts, &mut page), delays, ask);
             page.end(end)
         }
         (Owners::Range, _) => unreachable!("a range is over a range"),
@@ -254,7 +254,7 @@ proptest! {
             let mut sink = Few(enough, Page::new());
             let command = ReadCommand { resume: resume.clone(), ..command.clone() };
             let parts = split_range(TokenRange::ALL, resume.as_ref(), sharder);
-            let range = RangeWalk::new(command, parts, &mut sink);
+            let range = RangeWalk::new(&command, parts, &mut sink);
             let end = walk(range, delays, |shard, piece| ask(&table, sharder, shard, piece));
             let page = sink.1.end(ReadEnd { more: None, ..end.clone() });
             rows.extend(page.entries().map(|entry| {
@@ -333,7 +333,7 @@ fn asked(rows_of_owner: u8, limits: Limits) -> Vec<usize> {
         async move { Ok(ask(table, sharder, owner, &piece)) }
     };
     let patience = std::future::pending();
-    block_on(walk_range(RangeWalk::new(command, parts, &mut page), ask, patience, ready))
+    block_on(walk_range(RangeWalk::new(&command, parts, &mut page), ask, patience, ready))
         .expect("it reads");
     asked.into_inner()
 }
@@ -368,7 +368,7 @@ fn a_read_that_takes_long_asks_the_other_owners() {
         Ok(Page::new())
     };
     let mut page = Page::new();
-    let walk = RangeWalk::new(command, parts, &mut page);
+    let walk = RangeWalk::new(&command, parts, &mut page);
     let end = block_on(walk_range(walk, ask, std::future::ready(()), ready)).expect("it reads");
     assert_eq!((end, most.get()), (ReadEnd::default(), 4));
 }
@@ -389,7 +389,7 @@ fn a_failure_ahead_counts_when_its_turn_comes() {
             let page = (owner.index() < 2).then(|| ask(&table, sharder, owner, &piece));
             async move { page.ok_or_else(failed) }
         };
-        let walk = RangeWalk::new(command, parts, &mut page);
+        let walk = RangeWalk::new(&command, parts, &mut page);
         block_on(walk_range(walk, ask, std::future::pending(), ready))
     };
     assert_eq!(read(4).expect("the page is full before").rows, 4);

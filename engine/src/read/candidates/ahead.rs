@@ -90,19 +90,25 @@ impl Candidates<'_> {
             return Ok(());
         }
         let terms = &self.lookup.terms;
-        let mut reads = Vec::with_capacity(LOOKUP_FILES_AHEAD);
+        let mut files = Vec::with_capacity(LOOKUP_FILES_AHEAD);
         // They are in the order of where they begin.
         for source in self.sources[at..].iter_mut().take_while(|source| source.begin <= last) {
             if let Kind::File { view, file, reading, is_ahead: is_ahead @ false, .. } =
                 &mut source.kind
-                && reads.len() < LOOKUP_FILES_AHEAD
+                && files.len() < LOOKUP_FILES_AHEAD
             {
                 *is_ahead = true;
-                reads.push(Box::pin(read_first(terms, (&*view, &*file), *reading, is_few)));
+                files.push((&*view, &*file, *reading));
             }
         }
-        let count = reads.len();
-        side_by_side(reads).await;
+        let count = files.len();
+        if count == 1 {
+            // Nothing is beside it.
+            return Ok(());
+        }
+        let read =
+            |(view, file, reading)| Box::pin(read_first(terms, (view, file), reading, is_few));
+        side_by_side(files.into_iter().map(read).collect()).await;
         page.work(count * POSTING_WORK_BYTES);
         page.pause_if_due().await
     }

@@ -71,16 +71,16 @@ fn gather_some(
     (looked_at, None)
 }
 
-/// Offers what a file has of these terms between two places.
+/// Offers what a file has of these terms between two places, whose filters were asked or are asked now.
 pub(super) async fn gather_file<S: RowSink, P: AsyncFn()>(
-    walk: &mut TermWalk,
+    (walk, is_asked): (&mut TermWalk, bool),
     range: &Slice,
     (from, to): (Place, Place),
     smallest: &mut Smallest<Place>,
     page: &mut Page<'_, S, P>,
 ) -> std::result::Result<(), Lost> {
     // Of several terms a file may have some.
-    let may_be_there = walk.may_have(range).await.map_err(of_index)?;
+    let may_be_there = is_asked || walk.may_have(range).await.map_err(of_index)?;
     let mut is_there = may_be_there && walk.seek(&range.start).await.map_err(of_index)?;
     while is_there && walk.is_below(&range.end).map_err(of_index)? {
         let offer = |place| smallest.offer(place);

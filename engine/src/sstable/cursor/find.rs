@@ -5,7 +5,7 @@ use std::rc::Rc;
 use model::Token;
 
 use super::super::block::{Block, HeadRest};
-use super::super::file::Reading;
+use super::super::file::{HeadPlace, Reading};
 use super::super::slots::Slots;
 use super::{InBlock, Run, SstableCursor, order};
 use crate::cursor::Scope;
@@ -15,6 +15,9 @@ impl SstableCursor<'_> {
     /// Finds the partition of a key.
     pub(super) async fn find_key(&mut self, token: Token, key: &[u8]) -> Result<bool> {
         let table = self.table.clone();
+        if self.take_named(token, key).await? {
+            return Ok(true);
+        }
         let asks_filter = matches!(self.reading, Reading::Point | Reading::Sample);
         if asks_filter && table.denies(token, self.reading.class()).await? {
             return Ok(false);
@@ -51,6 +54,24 @@ impl SstableCursor<'_> {
             }
             probe = low + (high - low) / 2;
         }
+    }
+
+    /// Takes a partition of which an entry was named last, if it is the one that is sought, and short.
+    async fn take_named(&mut self, token: Token, key: &[u8]) -> Result<bool> {
+        let named = self.table.named_last.get();
+        let named = named.into_iter().flatten().find(|named| named.token == token);
+        let Some(HeadPlace { block, entry, .. }) = named else { return Ok(false) };
+        if self.table.wide.find(token, key).is_some() {
+            return Ok(false);
+        }
+        let slots = self.block(block).await?;
+        let head = Block::new(&slots).head(entry).map_err(|what| self.damaged(block, what))?;
+        if head.order_of(token, key).is_ne() {
+            return Ok(false);
+        }
+        self.run = self.run_of(block, &slots, entry);
+        self.take_partition(InBlock { number: block, slots, head_at: entry }).await?;
+        Ok(true)
     }
 
     /// Finds the first partition of the scope at or above a token.

@@ -20,7 +20,8 @@ impl SstableCursor<'_> {
         let damaged = |what| self.damaged(number, what);
         let mut entry = block.at_or_above(head_at, border).map_err(damaged)?;
         let mut in_force = block.open_below(head_at, entry).map_err(damaged)?;
-        if !self.span.reversed
+        if slots.is_noted()
+            && !self.span.reversed
             && entry < self.end
             && let Inner::Bound(bound) = block.inner(entry).map_err(damaged)?
             && bound.at == border
