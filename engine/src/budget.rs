@@ -7,7 +7,8 @@
 //!         ├─ blocks      1/4              from 1/2    from 3/4   writes wait
 //!         ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and
 //!         │                      what directories take beyond it the blocks have less (`cache/blocks.rs`)
-//!         └─ the rest    1/8     log buffers, requests, writes that wait, and windows of range reads: 1/16 of all
+//!         └─ the rest    1/8     log buffers, requests, writes that wait, and windows of range reads: 1/16 of all, and
+//!                                1/64 for those by indexes
 //! ```
 //!
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to
@@ -19,9 +20,9 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    DEFERRED_MEMORY_SHARE, MEMORY_BYTES_MIN, NEAREST_MEMORY_SHARE, QUEUED_MEMORY_SHARE,
-    RANGE_READ_MEMORY_SHARE, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX, nearest_candidate_bytes,
-    nearest_rows_bytes,
+    DEFERRED_MEMORY_SHARE, LOOKUP_MEMORY_SHARE, MEMORY_BYTES_MIN, NEAREST_MEMORY_SHARE,
+    QUEUED_MEMORY_SHARE, RANGE_READ_MEMORY_SHARE, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
+    nearest_candidate_bytes, nearest_rows_bytes,
 };
 use crate::table::Grown;
 
@@ -94,9 +95,14 @@ impl Budget {
         self.bytes / QUEUED_MEMORY_SHARE
     }
 
-    /// What reads of ranges may hold that are under way.
+    /// What scans of ranges may hold that are under way.
     pub(crate) fn range_reads_max(&self) -> usize {
         self.bytes / RANGE_READ_MEMORY_SHARE
+    }
+
+    /// What reads of ranges by indexes may hold that are under way.
+    pub(crate) fn lookups_max(&self) -> usize {
+        self.bytes / LOOKUP_MEMORY_SHARE
     }
 
     /// What searches for the nearest rows may hold that are under way.

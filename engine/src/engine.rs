@@ -38,7 +38,7 @@ use crate::manifest::{Manifest, ViewEntry};
 use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
-use crate::read::{LookupPolicy, Scratch};
+use crate::read::{LookupPolicy, RangeTurns, Scratch};
 use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -121,8 +121,8 @@ pub struct Engine {
     pub(crate) lookup_policy: Cell<LookupPolicy>,
     /// How many index files were lost when it was asked last which.
     pub(crate) lost_told: Cell<u64>,
-    /// The bytes of reads of ranges that are under way.
-    pub(crate) range_reads: Semaphore,
+    /// Where reads of ranges wait for their turn.
+    pub(crate) range_turns: RangeTurns,
     /// The bytes of searches for the nearest rows that are under way.
     pub(crate) searches: Semaphore,
 }
@@ -159,7 +159,7 @@ impl Engine {
         let queues = PartitionQueues::new(budget.queued_max());
         let read_lists = HeldBytes::new(budget.queued_max());
         let searches = Semaphore::new(budget.searches_max() as u64);
-        let range_reads = Semaphore::new(budget.range_reads_max() as u64);
+        let range_turns = RangeTurns::new(&budget);
         let engine = Engine {
             disk,
             log,
@@ -195,7 +195,7 @@ impl Engine {
             vector_rows_min: Cell::new(VECTOR_FILE_ROWS_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
             lost_told: Cell::default(),
-            range_reads,
+            range_turns,
             searches,
         };
         engine.count_schema();
@@ -228,7 +228,8 @@ impl Engine {
             queued_bytes: self.queues.bytes() as u64,
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
-            range_read_bytes: self.range_reads.held(),
+            range_read_bytes: self.range_turns.scans.held(),
+            lookup_bytes: self.range_turns.lookups.held(),
             search_bytes: self.searches.held(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,

@@ -115,23 +115,23 @@ pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
 /// One device read: what a compaction asks for from the start.
 pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
 
-/// Reads of ranges under way on a shard hold at most this part of its memory in windows and blocks: others wait in the
+/// Scans of ranges under way on a shard hold at most this part of its memory in windows and blocks: others wait in the
 /// order in which they came, as long as they have time. One whose table has more lanes than that goes on alone.
 pub const RANGE_READ_MEMORY_SHARE: usize = 16;
 /// What such a read is counted with beside its lanes, in bytes.
 pub const RANGE_READ_BYTES: usize = 16 << 10;
 
-/// What a read of a range is counted with, in bytes, that has so many lanes of files with such blocks: of each lane the
-/// largest window, which has a whole block, and the block decompressed.
-pub const fn range_read_bytes(lanes: usize, block_bytes: usize) -> usize {
+/// What a scan of a range is counted with for a lane of files with such blocks, in bytes: the largest window, which has
+/// a whole block, and the block decompressed.
+pub const fn lane_read_bytes(block_bytes: usize) -> usize {
     let is_long = block_bytes > READ_AHEAD_BYTES_MAX;
     let window_bytes = if is_long { block_bytes } else { READ_AHEAD_BYTES_MAX };
-    RANGE_READ_BYTES.saturating_add(lanes.saturating_mul(window_bytes.saturating_add(block_bytes)))
+    window_bytes.saturating_add(block_bytes)
 }
 
 const _: () = assert!(
     MEMORY_BYTES_MIN / RANGE_READ_MEMORY_SHARE
-        >= range_read_bytes(1, model::limits::CHUNK_BYTES_MAX / 4),
+        >= RANGE_READ_BYTES + lane_read_bytes(model::limits::CHUNK_BYTES_MAX / 4),
     "the smallest shard reads a lane"
 );
 

@@ -9,7 +9,8 @@
 //!    waiting. Both give the same rows.
 //! 2. One row of one partition that only a memtable holds is given straight from it: nothing is copied or allocated.
 //! 3. A range of tokens opens the files of a run as it comes to them; a slice leaves out files by their clusterings.
-//! 4. Reads of ranges that wait for anything hold a part of the shard's memory together: others begin when these end.
+//! 4. Reads of ranges that wait for anything hold a part of the shard's memory together: others begin when these end
+//!    (`turns.rs`).
 //! 5. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
@@ -24,6 +25,7 @@ mod row;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -42,16 +44,15 @@ use page::Page;
 pub use quantum::Quantum;
 use row::RowWanted;
 pub use sources::ReadSources;
+pub(crate) use turns::RangeTurns;
 
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
-use crate::limits::{LOOKUP_AHEAD_BYTES, RANGE_READ_BYTES, range_read_bytes};
 use crate::manifest::ViewBegin;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
-use crate::semaphore::Permit;
 use crate::sstable::Reading;
 use crate::table::{Layer, SharedMemtable, Table, View};
 
@@ -109,7 +110,6 @@ impl Engine {
             Some(_) => Some(self.searches.take(self.budget.search_bytes() as u64).await),
             None => None,
         };
-        let _place = self.place_of(command).await;
         let mut read = pin!(self.read_with(command, sink, (WaitPolicy::Endless, pause), overlays));
         // What is opened while it computes is opened for it: a core does one thing at a time.
         let (mut blocks, mut cached_blocks) = (0, 0);
@@ -122,19 +122,6 @@ impl Engine {
         });
         let end = end.await?;
         Ok(ReadEnd { blocks, cached_blocks, ..end })
-    }
-
-    /// The place of a read of a range among those that are under way, when it is its turn.
-    async fn place_of(&self, command: &ReadCommand) -> Option<Permit<'_>> {
-        let Partitions::Range(_) = command.partitions else { return None };
-        // One that is gone by now the read refuses.
-        let bytes = self.table(command.table).map_or(RANGE_READ_BYTES, |table| {
-            let block_bytes = table.definition().options.compression.chunk_bytes();
-            range_read_bytes(table.lanes().len(), block_bytes.max(table.long_row_bytes()))
-        });
-        // It has no windows while it reads blocks of index files side by side.
-        let ahead_bytes = if command.lookups.is_empty() { 0 } else { LOOKUP_AHEAD_BYTES };
-        Some(self.range_reads.take(bytes.max(ahead_bytes) as u64).await)
     }
 
     async fn read_with(
@@ -187,6 +174,7 @@ impl Engine {
             wait_policy,
             overlays,
             lookup_policy,
+            turns: Some(&self.range_turns),
         };
         let mut page = Page::new(command, definition, drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
@@ -231,7 +219,9 @@ pub fn read_record(
     let mut page = Page::new(command, definition, &drops, sink, (wait_policy, no_pause));
     let (table, drops, lookup_policy) = (&table, &drops, LookupPolicy::Never);
     let overlays = Vec::new();
-    let read = Read { table, definition, drops, command, wait_policy, overlays, lookup_policy };
+    let turns = None;
+    let read =
+        Read { table, definition, drops, command, wait_policy, overlays, lookup_policy, turns };
     let mut scratch = Scratch::default();
     without_waiting(read.run(&mut page, &mut scratch))?;
     Ok(page.end())
@@ -263,6 +253,8 @@ struct Read<'r> {
     overlays: Vec<SharedMemtable>,
     /// When indexes are used.
     lookup_policy: LookupPolicy,
+    /// Where reads of ranges wait for their turn; `None`: nothing is waited for.
+    turns: Option<&'r RangeTurns>,
 }
 
 impl Read<'_> {
@@ -273,13 +265,17 @@ impl Read<'_> {
     ) -> Result<()> {
         match &self.command.partitions {
             Partitions::Keys(keys) => self.keys(keys, page, scratch).await,
-            Partitions::Range(range) => match self.worthy_lookup(page).await? {
-                Some(lookup) => self.range_by_index(lookup, *range, page, scratch).await,
-                None => {
-                    let resume = self.command.resume.as_ref();
-                    self.range_from(*range, resume, page, scratch).await
+            Partitions::Range(range) => {
+                let turn = self.turn_of_lookup().await;
+                match self.worthy_lookup(page).await? {
+                    Some(lookup) => self.range_by_index(lookup, *range, page, scratch).await,
+                    None => {
+                        drop(turn);
+                        let resume = self.command.resume.as_ref();
+                        self.range_from(*range, resume, page, scratch).await
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -327,7 +323,7 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Every partition of a range of tokens, behind a place.
+    /// Every partition of a range of tokens, behind a place, when it is the turn of a scan.
     async fn range_from<S: RowSink, P: AsyncFn()>(
         &self,
         mut range: TokenRange,
@@ -335,6 +331,7 @@ impl Read<'_> {
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
+        let _turn = self.turn_of_scan().await;
         if let Some(resume) = resume {
             if !range.contains(resume.token) {
                 return Err(Error::invalid("a page of another query"));

@@ -32,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::io::Disk;
 use crate::layout;
+use crate::limits::{LOOKUP_AHEAD_BYTES, RANGE_READ_BYTES, lane_read_bytes};
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::Memtable;
 use crate::overwriting::Overwriting;
@@ -67,8 +68,6 @@ pub(crate) struct Table {
     runs: Cell<usize>,
     /// The same as few lanes, for who goes through a range of tokens; made when it is asked for.
     lanes: RefCell<Option<Lanes>>,
-    /// About the bytes of the longest row of all views; made when it is asked for.
-    long_row_bytes: Cell<Option<usize>>,
     /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
@@ -183,6 +182,12 @@ impl View {
     }
 }
 
+/// About the bytes of the longest row of these files.
+fn long_row_bytes(parts: &[FilePart]) -> usize {
+    let longest = parts.iter().map(|part| part.sstable.statistics().long_row_bytes()).max();
+    usize::try_from(longest.unwrap_or(0)).unwrap_or(usize::MAX)
+}
+
 /// Bytes of the files of these views of a table. A file of which a shard has several parts counts once.
 pub(crate) fn file_bytes<'v>(views: impl Iterator<Item = &'v View>) -> u64 {
     let files: BTreeMap<Uuid, u64> =
@@ -226,7 +231,6 @@ impl Table {
             views: RefCell::new(Rc::new([])),
             runs: Cell::new(0),
             lanes: RefCell::default(),
-            long_row_bytes: Cell::default(),
             epoch: Cell::new(0),
             flushing: Cell::new(false),
             is_listed: Cell::new(false),
@@ -378,15 +382,18 @@ impl Table {
         self.lanes.borrow_mut().get_or_insert_with(make).clone()
     }
 
-    /// About the bytes of the longest row in files: a block has at least one row.
-    pub(crate) fn long_row_bytes(&self) -> usize {
-        self.long_row_bytes.get().unwrap_or_else(|| {
-            let views = self.views();
-            let longest = views.iter().map(|view| view.sstable.statistics().long_row_bytes()).max();
-            let longest = usize::try_from(longest.unwrap_or(0)).unwrap_or(usize::MAX);
-            self.long_row_bytes.set(Some(longest));
-            longest
-        })
+    /// What a scan of all lanes is counted with, in bytes. A block has at least one row, however long.
+    pub(crate) fn scan_bytes(&self) -> usize {
+        let block_bytes = self.definition().options.compression.chunk_bytes();
+        let of_lane =
+            |lane: &Rc<[FilePart]>| lane_read_bytes(block_bytes.max(long_row_bytes(lane)));
+        self.lanes().iter().map(of_lane).fold(RANGE_READ_BYTES, usize::saturating_add)
+    }
+
+    /// What a lookup is counted with, in bytes: it gives one row at a time.
+    pub(crate) fn lookup_bytes(&self) -> usize {
+        let longest = self.lanes().iter().map(|lane| long_row_bytes(lane)).max().unwrap_or(0);
+        longest.saturating_mul(2).saturating_add(LOOKUP_AHEAD_BYTES)
     }
 
     /// Bytes of the memtable that takes writes.
@@ -483,7 +490,6 @@ impl Table {
         *self.views.borrow_mut() = views;
         self.index_state.settled.set(None);
         *self.lanes.borrow_mut() = None;
-        self.long_row_bytes.set(None);
     }
 
     /// Whether writes must be looked at for what they make of a large row.

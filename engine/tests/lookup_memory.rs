@@ -5,12 +5,17 @@
 mod shard;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use engine::io::{Disk, Rng, SimDisk};
-use engine::limits::{LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD};
-use engine::{Config, LookupPolicy, commitlog};
+use engine::limits::{
+    LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD, RANGE_READ_BYTES, RANGE_READ_MEMORY_SHARE,
+    lane_read_bytes,
+};
+use engine::{Config, Engine, LookupPolicy, commitlog};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
+use model::limits::CHUNK_BYTES_MAX;
 use model::mutation::MutationBuilder;
 use model::options::{Compression, TableOptions};
 use model::read::{Filter, FilterTarget, Flow, Operator, PartitionRef, ReadCommand, RowSink};
@@ -20,6 +25,8 @@ use model::{CqlType, Token};
 use shard::{LATER_S, TABLE, config, flush, on_shard, schema_of, select_all, write};
 
 const FILES: u64 = 24;
+/// Scans, which ask for more turns than there are.
+const SCANS: u64 = 64;
 
 /// `CREATE TABLE t (k blob PRIMARY KEY, v int, w blob)` without compression, and an index of `v`.
 fn table() -> Table {
@@ -87,6 +94,17 @@ impl RowSink for Count {
     }
 }
 
+/// Writes and flushes one file after the other, with a row of so many bytes each.
+async fn write_files(engine: &Engine, table: &Table, row_bytes: usize) {
+    let (mut rng, mut long) = (Rng::new(5), vec![0; row_bytes]);
+    for key in 0..FILES {
+        long.fill_with(|| rng.below(256) as u8);
+        write(engine, &record(table, key, &long)).await.unwrap();
+        flush(engine).await;
+    }
+    engine.set_lookup_policy(LookupPolicy::Always);
+}
+
 /// Operations of the disk until the first row comes of a lookup in files with a row of so many bytes each.
 fn check_ops_until_a_row(row_bytes: usize, is_right: fn(u64) -> bool) {
     let table = table();
@@ -94,17 +112,11 @@ fn check_ops_until_a_row(row_bytes: usize, is_right: fn(u64) -> bool) {
     let config = Config { memory_bytes: 32 << 20, log, ..config(5) };
     on_shard(config, schema_of([table.clone()]), async move |engine, disk, _| {
         let Disk::Sim(sim) = disk else { panic!("a simulated disk") };
-        let (mut rng, mut long) = (Rng::new(5), vec![0; row_bytes]);
-        for key in 0..FILES {
-            long.fill_with(|| rng.below(256) as u8);
-            write(&engine, &record(&table, key, &long)).await.unwrap();
-            flush(&engine).await;
-        }
-        engine.set_lookup_policy(LookupPolicy::Always);
+        write_files(&engine, &table, row_bytes).await;
         let mut rows = Count { sim: sim.clone(), rows: 0, ops_at_first: 0 };
         let before = sim.ops();
         let pause = async || {
-            assert!(engine.stats().range_read_bytes >= LOOKUP_AHEAD_BYTES as u64);
+            assert!(engine.stats().lookup_bytes >= LOOKUP_AHEAD_BYTES as u64);
             yield_now().await;
         };
         engine.read(&select(&table), &mut rows, pause).await.unwrap();
@@ -123,4 +135,50 @@ fn short_rows_of_many_files_are_read_side_by_side() {
 #[test]
 fn long_rows_are_not_read_side_by_side() {
     check_ops_until_a_row(1 << 20, |ops| ops < FILES + LOOKUP_FILES_AHEAD as u64 / 2);
+}
+
+/// Before: lookups waited in one line with scans, which take as long as their clients wait for them.
+#[test]
+fn a_lookup_waits_for_no_scan() {
+    let table = table();
+    let config = Config { memory_bytes: 32 << 20, ..config(5) };
+    let scans_bytes = (config.memory_bytes / RANGE_READ_MEMORY_SHARE) as u64;
+    on_shard(config, schema_of([table.clone()]), async move |engine, disk, exec| {
+        let Disk::Sim(sim) = disk else { panic!("a simulated disk") };
+        write_files(&engine, &table, 4000).await;
+        let count = |sim: &SimDisk| Count { sim: sim.clone(), rows: 0, ops_at_first: 0 };
+        let is_over = Rc::new(std::cell::Cell::new(false));
+        for _ in 0..SCANS {
+            let (engine, mut rows, is_over) = (engine.clone(), count(&sim), is_over.clone());
+            exec.spawn(async move {
+                let pause = async || {
+                    while !is_over.get() {
+                        yield_now().await;
+                    }
+                };
+                engine.read(&select_all(LATER_S), &mut rows, pause).await.unwrap();
+            });
+        }
+        // No other scan has a turn.
+        let of_scan = (RANGE_READ_BYTES + lane_read_bytes(CHUNK_BYTES_MAX)) as u64;
+        while engine.stats().range_read_bytes + of_scan <= scans_bytes {
+            yield_now().await;
+        }
+        let mut rows = count(&sim);
+        let pauses = async || {
+            for _ in 0..10_000 {
+                yield_now().await;
+            }
+            panic!("the lookup waits for the scan");
+        };
+        let command = select(&table);
+        let lookup = async { engine.read(&command, &mut rows, yield_now).await.unwrap() };
+        futures_lite::future::or(lookup, pauses()).await;
+        assert!(engine.stats().range_read_bytes + of_scan > scans_bytes);
+        assert_eq!((rows.rows, engine.stats().lookup_bytes), (FILES, 0));
+        is_over.set(true);
+        while engine.stats().range_read_bytes > 0 {
+            yield_now().await;
+        }
+    });
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine::Config;
-use engine::limits::{RANGE_READ_MEMORY_SHARE, range_read_bytes};
+use engine::limits::{RANGE_READ_BYTES, RANGE_READ_MEMORY_SHARE, lane_read_bytes};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -46,7 +46,7 @@ impl RowSink for Count {
 fn range_reads_at_once_hold_a_part_of_the_memory_and_are_all_answered() {
     let config = Config { memory_bytes: 32 << 20, ..config(3) };
     let most = config.memory_bytes / RANGE_READ_MEMORY_SHARE;
-    let of_read = range_read_bytes(RUNS as usize, 16 << 10);
+    let of_read = RANGE_READ_BYTES + RUNS as usize * lane_read_bytes(16 << 10);
     on_shard(config, schema_of([key_value(Default::default())]), async move |engine, _, exec| {
         for run in 0..RUNS {
             for key in 0..ROWS {

@@ -24,8 +24,10 @@ pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// materialized views, for which writes that hold the others wait.
 pub const VIEW_CREDITS_OF: usize = 4;
 
-/// The same for reads of ranges, each of which may take seconds: short requests have the others.
-pub const RANGE_CREDITS_OF: usize = 4;
+/// The same for scans of ranges, each of which may take seconds: short requests have the others.
+pub const RANGE_CREDITS_OF: usize = 8;
+/// The same for reads of ranges by indexes: they wait behind no scan.
+pub const LOOKUP_CREDITS_OF: usize = 8;
 /// The same for what ends another request: that is answered at once, and waits behind no other.
 pub const END_CREDITS_OF: usize = 16;
 
@@ -148,9 +150,11 @@ pub const fn piece_bytes(memory_bytes: u64) -> u64 {
 pub const PIECE_MEMORY_PARTS: u64 = 512;
 /// Pieces that a read holds at most: one is given, the next is on its way, and those asked ahead share one more.
 pub const PIECES_OF_READ: u64 = 3;
-/// The pieces of reads of ranges take at most this part of a core's memory, and those of reads of keys of several
-/// owners as much: other such reads wait in order before they ask for anything.
+/// The pieces of reads of keys of several owners take at most this part of a core's memory: other such reads wait in
+/// order before they ask for anything.
 pub const PIECES_MEMORY_SHARE: u64 = 16;
+/// The same of scans of ranges, and once more of reads of ranges by indexes.
+pub const RANGE_PIECES_MEMORY_SHARE: u64 = 20;
 /// Owners that a read of a range asks at most before their turn comes. Those asked at one time share one piece's bytes;
 /// with earlier ones and the owner whose turn it is, a read holds a few pieces (`scatter.rs`).
 pub const OWNERS_AHEAD_MAX: usize = 15;
@@ -203,18 +207,21 @@ const _: () = assert!(JOB_CHECK_BYTES * 8 <= engine::limits::MEMORY_BYTES_MIN as
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixteen bits");
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(
-    engine::limits::MEMORY_BYTES_MIN as u64 / PIECES_MEMORY_SHARE
+    engine::limits::MEMORY_BYTES_MIN as u64 / RANGE_PIECES_MEMORY_SHARE
         >= PIECES_OF_READ * piece_bytes(engine::limits::MEMORY_BYTES_MIN as u64),
     "the smallest core has space for a read"
 );
-const _: () = assert!(PIECE_MEMORY_PARTS >= 8 * PIECES_MEMORY_SHARE * PIECES_OF_READ / 2);
+const _: () = assert!(PIECES_MEMORY_SHARE <= RANGE_PIECES_MEMORY_SHARE);
+const _: () = assert!(PIECE_MEMORY_PARTS >= 8 * RANGE_PIECES_MEMORY_SHARE * PIECES_OF_READ / 2);
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_OF, "each line has credits");
 const _: () = assert!(END_CREDITS_OF >= VIEW_CREDITS_OF && END_CREDITS_OF >= RANGE_CREDITS_OF);
+const _: () = assert!(END_CREDITS_OF >= LOOKUP_CREDITS_OF);
 const _: () = assert!(
     MAILBOX_SLOTS_MIN / VIEW_CREDITS_OF
         + MAILBOX_SLOTS_MIN / RANGE_CREDITS_OF
+        + MAILBOX_SLOTS_MIN / LOOKUP_CREDITS_OF
         + MAILBOX_SLOTS_MIN / END_CREDITS_OF
         < MAILBOX_SLOTS_MIN * 3 / 4,
     "the first line has a good part of the credits"

@@ -10,9 +10,9 @@
 //! Invariants
 //! 1. At most `credit` requests to a peer are with it unanswered, half of the slots of the ring back, so a reply never
 //!    finds the mailbox full.
-//! 2. There are four lines to a peer, each with credits of its own. Requests of one line reach the peer in the order in
-//!    which they were sent: none passes those that wait for a credit. So reads of ranges, which take long, take no
-//!    credit of what is short, and what ends a read waits for none of those.
+//! 2. There are five lines to a peer, each with credits of its own. Requests of one line reach the peer in the order in
+//!    which they were sent: none passes those that wait for a credit. So scans of ranges, which take long, take no
+//!    credit of what is short or goes by an index, and what ends a read waits for none of those.
 //! 3. An answer to a request of the second line waits for no other request to a core. An answer to one of the first may
 //!    wait for requests of the second (a write of a base, for the rows of its views), and not for those of the first.
 //!    (Changes of the schema and what operators ask wait for others of the first: they are few, and these wait for
@@ -30,7 +30,8 @@ use engine::{Error, Result};
 use slab::Slab;
 
 use crate::limits::{
-    END_CREDITS_OF, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, RANGE_CREDITS_OF, VIEW_CREDITS_OF,
+    END_CREDITS_OF, LOOKUP_CREDITS_OF, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, RANGE_CREDITS_OF,
+    VIEW_CREDITS_OF,
 };
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
@@ -84,9 +85,11 @@ pub(crate) enum Waiting<R> {
     /// A task that does what a write of a base has noted, for whose end a peer may wait: its requests are of the second
     /// line.
     NotedTask(Rc<Slot<R>>),
-    /// A task that reads a range: its requests are of the third line.
-    RangeTask(Rc<Slot<R>>),
-    /// No one: the request, of the fourth line, ends the read for which a task has waited in this slot, or something of
+    /// A task that scans a range: its requests are of the third line.
+    ScanTask(Rc<Slot<R>>),
+    /// A task that may read a range by an index: its requests are of the fourth line.
+    LookupTask(Rc<Slot<R>>),
+    /// No one: the request, of the fifth line, ends the read for which a task has waited in this slot, or something of
     /// the layer above.
     End(Option<Rc<Slot<R>>>),
 }
@@ -96,7 +99,8 @@ impl<R> Waiting<R> {
     fn line(&self) -> LineTo {
         match self {
             Waiting::NotedTask(_) => LineTo::Noted,
-            Waiting::RangeTask(_) => LineTo::Ranges,
+            Waiting::ScanTask(_) => LineTo::Scans,
+            Waiting::LookupTask(_) => LineTo::Lookups,
             Waiting::End(_) => LineTo::Ends,
             _ => LineTo::Any,
         }
@@ -105,7 +109,8 @@ impl<R> Waiting<R> {
     /// Where a task of this core waits for the reply.
     fn slot(&self) -> Option<&Rc<Slot<R>>> {
         match self {
-            Waiting::Task(slot) | Waiting::NotedTask(slot) | Waiting::RangeTask(slot) => Some(slot),
+            Waiting::Task(slot) | Waiting::NotedTask(slot) => Some(slot),
+            Waiting::ScanTask(slot) | Waiting::LookupTask(slot) => Some(slot),
             _ => None,
         }
     }
@@ -118,15 +123,17 @@ pub(crate) enum LineTo {
     Any,
     /// The second: of what writes of bases have noted.
     Noted,
-    /// The third: of reads of ranges.
-    Ranges,
-    /// The fourth: of what ends another request, which is answered at once.
+    /// The third: of scans of ranges.
+    Scans,
+    /// The fourth: of reads of ranges that may use an index.
+    Lookups,
+    /// The fifth: of what ends another request, which is answered at once.
     Ends,
 }
 
 impl LineTo {
     /// How many there are.
-    const COUNT: usize = 4;
+    const COUNT: usize = 5;
 }
 
 /// What the layer above has received.
@@ -205,16 +212,15 @@ impl<P: Protocol> Peers<P> {
     pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
-        let [noted, ranges, ends] =
-            [VIEW_CREDITS_OF, RANGE_CREDITS_OF, END_CREDITS_OF].map(|part| (credits / part).max(1));
-        let any = credits - noted - ranges - ends;
+        let parts = [VIEW_CREDITS_OF, RANGE_CREDITS_OF, LOOKUP_CREDITS_OF, END_CREDITS_OF];
+        let [noted, scans, lookups, ends] = parts.map(|part| (credits / part).max(1));
+        let any = credits - noted - scans - lookups - ends;
+        let credits = [any, noted, scans, lookups, ends];
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
             outbox: RefCell::new(outbox),
-            to: RefCell::new(
-                (0..shards).map(|_| [any, noted, ranges, ends].map(Line::new)).collect(),
-            ),
+            to: RefCell::new((0..shards).map(|_| credits.map(Line::new)).collect()),
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
         }

@@ -9,7 +9,8 @@
 //! 2. Owners are asked ahead of their turn when those before them will not fill the page: as their density tells
 //!    (`scatter/range.rs`), or when the one whose turn it is takes long, as it does where a condition keeps few rows.
 //! 3. A piece that came ahead and does not fit what is left of the page is asked for again, within what is left.
-//! 4. Before it asks for anything a read waits, in order, for space for its pieces in a part of the core's memory.
+//! 4. Before it asks for anything a read waits, in order, for space for its pieces in a part of the core's memory: one
+//!    by an index behind none of the others.
 //! 5. What is still under way when the read ends, is ended at its owner.
 //!
 //! Not here: what one owner does for its piece (`engine/src/read`).
@@ -46,7 +47,11 @@ impl<P: Protocol> Shard<P> {
         };
         let parts = split_range(range, command.resume.as_ref(), self.sharder());
         let walk = RangeWalk::new(command, parts, sink).with_piece_bytes(self.piece_bytes);
-        let _place = self.range_pieces.take(PIECES_OF_READ * walk.piece_bytes()).await;
+        let pieces = match command.lookups.is_empty() {
+            true => &self.scan_pieces,
+            false => &self.lookup_pieces,
+        };
+        let _place = pieces.take(PIECES_OF_READ * walk.piece_bytes()).await;
         let patience = match (command.filters.is_empty(), command.lookups.is_empty()) {
             (true, true) => RANGE_PATIENCE,
             (false, true) => RANGE_PATIENCE_FILTERED,

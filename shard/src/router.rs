@@ -115,7 +115,8 @@ impl<P: Protocol> Shard<P> {
         let waiting = match line {
             LineTo::Any => Waiting::Task(slot.clone()),
             LineTo::Noted => Waiting::NotedTask(slot.clone()),
-            LineTo::Ranges => Waiting::RangeTask(slot.clone()),
+            LineTo::Scans => Waiting::ScanTask(slot.clone()),
+            LineTo::Lookups => Waiting::LookupTask(slot.clone()),
             LineTo::Ends => unreachable!("no task waits for the end of another request"),
         };
         let id = self.peers.send(to, waiting, request);
@@ -168,11 +169,18 @@ impl<P: Protocol> Shard<P> {
         deadline: Option<Instant>,
     ) -> Result<Page> {
         if owner == self.me() {
-            return self.read_here(&command).await;
+            // A lookup finds few rows, and often in memory.
+            let is_lookup = !command.lookups.is_empty();
+            if let Some(page) = is_lookup.then(|| self.page_in_memory(&command)).flatten() {
+                return page;
+            }
+            // On the heap: it is large, and an answer from memory does without.
+            return Box::pin(self.read_here(&command)).await;
         }
         let line = match command.partitions {
             Partitions::Keys(_) => LineTo::Any,
-            Partitions::Range(_) => LineTo::Ranges,
+            Partitions::Range(_) if command.lookups.is_empty() => LineTo::Scans,
+            Partitions::Range(_) => LineTo::Lookups,
         };
         let waiter = self.send_call(line, owner, Request::Read(Box::new(command), deadline));
         match (PeerRead { shard: self, waiter, is_answered: false }).reply().await {

@@ -32,7 +32,7 @@ use crate::batches::Batches;
 use crate::completions::Completions;
 use crate::groups::Group;
 use crate::idle::InFlight;
-use crate::limits::{PIECES_MEMORY_SHARE, piece_bytes};
+use crate::limits::{PIECES_MEMORY_SHARE, RANGE_PIECES_MEMORY_SHARE, piece_bytes};
 use crate::mailbox::Port;
 use crate::message::{Reply, Request};
 use crate::notify::Notify;
@@ -75,8 +75,10 @@ pub struct Shard<P: Protocol> {
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
     /// Bytes of a piece that this core asks others for.
     pub(crate) piece_bytes: u64,
-    /// The bytes of pieces of reads of ranges.
-    pub(crate) range_pieces: Semaphore,
+    /// The bytes of pieces of scans of ranges.
+    pub(crate) scan_pieces: Semaphore,
+    /// The same of reads of ranges by indexes.
+    pub(crate) lookup_pieces: Semaphore,
     /// The same of reads of keys.
     pub(crate) key_pieces: Semaphore,
     /// The bytes of searches for the nearest rows that ask other cores.
@@ -110,7 +112,7 @@ impl<P: Protocol> Shard<P> {
             Background::new(runtime.clone(), engine.clone(), peers.me(), parts.reserve_bytes);
         background.start(parts.wake.clone());
         let memory_bytes = engine.memory_bytes() as u64;
-        let pieces = || Semaphore::new(memory_bytes / PIECES_MEMORY_SHARE);
+        let pieces = |share| Semaphore::new(memory_bytes / share);
         Rc::new(Shard {
             runtime,
             engine,
@@ -128,8 +130,9 @@ impl<P: Protocol> Shard<P> {
             reads: Rc::default(),
             peer_reads: RefCell::default(),
             piece_bytes: piece_bytes(memory_bytes),
-            range_pieces: pieces(),
-            key_pieces: pieces(),
+            scan_pieces: pieces(RANGE_PIECES_MEMORY_SHARE),
+            lookup_pieces: pieces(RANGE_PIECES_MEMORY_SHARE),
+            key_pieces: pieces(PIECES_MEMORY_SHARE),
             searches: Semaphore::new(memory_bytes / engine::limits::NEAREST_MEMORY_SHARE as u64),
             snapshotting: AsyncMutex::default(),
             snapshots_expiring: Expiring::default(),
@@ -159,7 +162,7 @@ impl<P: Protocol> Shard<P> {
     /// Bytes that pieces of reads are counted with, which other cores have made for this one or make, and how many
     /// reads wait for space for theirs.
     pub fn pieces(&self) -> (u64, usize) {
-        let of = [&self.range_pieces, &self.key_pieces];
+        let of = [&self.scan_pieces, &self.lookup_pieces, &self.key_pieces];
         (of.iter().map(|pieces| pieces.held()).sum(), of.iter().map(|p| p.waiting()).sum())
     }
 
@@ -302,13 +305,9 @@ impl<P: Protocol> Shard<P> {
     }
 
     fn serve_read(self: &Rc<Self>, asker: Asker, command: ReadCommand, deadline: Option<Instant>) {
-        let mut page = Page::new();
-        match self.engine.read_cached(&command, &mut page) {
-            Err(Error::WouldBlock) => {}
-            result => {
-                let page = result.map(|end| Box::new(page.end(end))).map_err(Box::new);
-                return self.peers.reply(asker, Reply::Page(page));
-            }
+        if let Some(page) = self.page_in_memory(&command) {
+            let page = page.map(Box::new).map_err(Box::new);
+            return self.peers.reply(asker, Reply::Page(page));
         }
         let (group, term) = (group_of(&command), Term::until(deadline));
         let name = (asker.from, asker.id);
@@ -347,7 +346,16 @@ impl<P: Protocol> Shard<P> {
         });
     }
 
-    /// Reads what is this shard's into a page, waiting for the disk where it must.
+    /// Reads what is this shard's into a page, without waiting; `None` if it has to wait.
+    pub(crate) fn page_in_memory(&self, command: &ReadCommand) -> Option<Result<Page>> {
+        let mut page = Page::new();
+        match self.engine.read_cached(command, &mut page) {
+            Err(Error::WouldBlock) => None,
+            end => Some(end.map(|end| page.end(end))),
+        }
+    }
+
+    /// The same, waiting for the disk where it must.
     pub(crate) async fn read_here(&self, command: &ReadCommand) -> Result<Page> {
         let _waits = self.reading();
         let mut page = Page::new();
@@ -379,7 +387,10 @@ impl<P: Protocol> Shard<P> {
                 }
             }
             Waiting::Peer(asker) => self.peers.reply(asker, reply),
-            Waiting::Task(slot) | Waiting::NotedTask(slot) | Waiting::RangeTask(slot) => {
+            Waiting::Task(slot)
+            | Waiting::NotedTask(slot)
+            | Waiting::ScanTask(slot)
+            | Waiting::LookupTask(slot) => {
                 slot.put(reply);
             }
             Waiting::End(_) => {}

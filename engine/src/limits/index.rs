@@ -106,8 +106,12 @@ pub const LOOKUP_FILES_AHEAD: usize = 16;
 /// Longest block of rows, in bytes of the file, that a lookup reads beside others.
 pub const LOOKUP_BLOCK_AHEAD_BYTES_MAX: usize = 24 << 10;
 
-/// What these blocks take, in bytes: a read that may use an index is counted with as much at least.
+/// What these blocks take, in bytes: a read that may use an index is counted with as much, beside the longest row.
 pub const LOOKUP_AHEAD_BYTES: usize = LOOKUP_FILES_AHEAD * LOOKUP_BLOCK_AHEAD_BYTES_MAX;
+
+/// Reads of ranges by indexes that are under way on a shard hold at most this part of its memory, or are one: others
+/// wait in order, and for no scan.
+pub const LOOKUP_MEMORY_SHARE: usize = 64;
 
 /// A candidate costs about as much as so many rows in a scan.
 pub const LOOKUP_WORTH: u64 = 4;

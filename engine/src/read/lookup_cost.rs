@@ -199,7 +199,7 @@ impl<'r> Read<'r> {
     }
 
     /// The lookups of which a source has the index.
-    fn usable_lookups(&self) -> impl Iterator<Item = &'r IndexLookup> {
+    pub(super) fn usable_lookups(&self) -> impl Iterator<Item = &'r IndexLookup> {
         let lookups = match self.lookup_policy {
             LookupPolicy::Never => &[][..],
             _ => self.command.lookups.as_slice(),

@@ -82,6 +82,7 @@ impl Engine {
             wait_policy: waits.0,
             overlays: Vec::new(),
             lookup_policy,
+            turns: Some(&self.range_turns),
         };
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
         let mut page = Page::new(command, definition, drops, rows, waits);

@@ -301,7 +301,9 @@ fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
     let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, pause));
     let (overlays, lookup_policy) = (Vec::new(), LookupPolicy::Never);
     let (table, definition, drops) = (&table, &definition, &drops);
-    let read = Read { table, definition, drops, command, wait_policy, overlays, lookup_policy };
+    let turns = None;
+    let read =
+        Read { table, definition, drops, command, wait_policy, overlays, lookup_policy, turns };
     without_waiting(read.run(&mut page, &mut Scratch::default())).unwrap();
     asked.get()
 }

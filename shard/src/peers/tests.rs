@@ -13,7 +13,7 @@ impl Protocol for Numbers {
 /// Two cores, of which each may have two requests with the other, and one of each other line.
 fn pair() -> [Peers<Numbers>; 2] {
     let ports = mesh(2).expect("descriptors for two bells");
-    let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 10)).collect();
+    let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 12)).collect();
     peers.try_into().ok().expect("there are two")
 }
 
@@ -69,15 +69,20 @@ fn reads(peers: &Peers<Numbers>) -> (Vec<i64>, Vec<Asker>) {
             askers.push(asker);
         }
         Received::Question(asker, Request::Service(_)) => askers.push(asker),
-        Received::Answer(Waiting::RangeTask(slot), reply) => slot.put(reply),
+        Received::Answer(Waiting::ScanTask(slot), reply) => slot.put(reply),
         Received::Answer(Waiting::End(_) | Waiting::Caller(_), _) => {}
         _ => panic!("nothing else is asked"),
     });
     (came, askers)
 }
 
+/// Asks for a scan.
 fn read(peers: &Peers<Numbers>, number: u32) -> (u32, Rc<Slot<u32>>) {
     let slot = Slot::new();
+    (send_read(peers, number, Waiting::ScanTask(slot.clone())), slot)
+}
+
+fn send_read(peers: &Peers<Numbers>, number: u32, waiting: Waiting<u32>) -> u32 {
     let command = model::ReadCommand {
         table: model::TableId(uuid::Uuid::nil()),
         partitions: model::read::Partitions::Range(model::TokenRange::ALL),
@@ -92,9 +97,7 @@ fn read(peers: &Peers<Numbers>, number: u32) -> (u32, Rc<Slot<u32>>) {
         resume: None,
         now_s: number,
     };
-    let request = Request::Read(Box::new(command), None);
-    let id = peers.send(ShardId::new(1), Waiting::RangeTask(slot.clone()), request);
-    (id, slot)
+    peers.send(ShardId::new(1), waiting, Request::Read(Box::new(command), None))
 }
 
 /// Before: reads of ranges took all credits, so that reads of a row waited for the end of scans, and what ends a
@@ -119,6 +122,18 @@ fn an_end_gets_through_when_all_credits_are_taken_and_scans_leave_some_to_others
     here.publish();
     assert_eq!(reads(&there).0, [2], "the one for which none waits is not sent");
     assert_eq!(here.to.borrow()[1][LineTo::Ends as usize].credits, 1);
+}
+
+/// Before: reads by an index waited in the line of scans.
+#[test]
+fn a_read_by_an_index_waits_for_no_scan() {
+    let [here, there] = pair();
+    (0..3).for_each(|number| drop(read(&here, number)));
+    for number in 7..9 {
+        send_read(&here, number, Waiting::LookupTask(Slot::new()));
+    }
+    here.publish();
+    assert_eq!(reads(&there).0, [0, 7], "one scan, and one read by an index");
 }
 
 /// What ends a read may wait for a credit itself: by then the read's number may be another's.
