@@ -55,6 +55,7 @@ use crate::memtable::{Memtable, MemtableCursor};
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
 use crate::table::{Layer, SharedMemtable, Table, View};
+use crate::tables::no_table;
 
 /// Whether a read may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,6 +186,10 @@ impl Engine {
                 table.note_unreadable(error, command.now_s);
             })?,
         }
+        if table.is_gone.get() {
+            // What it gave may be all that there was, or not.
+            return Err(no_table(command.table));
+        }
         let is_lookup = page.was_looked_up();
         let end = page.end();
         self.counters.count(|s| {
@@ -268,7 +273,9 @@ impl Read<'_> {
             Partitions::Range(range) => {
                 let turn = self.turn_of_lookup().await;
                 match self.worthy_lookup(page).await? {
-                    Some(lookup) => self.range_by_index(lookup, *range, page, scratch).await,
+                    Some(lookup) => {
+                        self.range_by_index((lookup, turn), *range, page, scratch).await
+                    }
                     None => {
                         drop(turn);
                         let resume = self.command.resume.as_ref();

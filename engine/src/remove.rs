@@ -128,6 +128,7 @@ impl Engine {
 
     /// A table has left the schema: its memory goes now, its files by a job.
     pub(crate) fn retire(&self, table: &Table) {
+        table.is_gone.set(true);
         let entries = all_entries(table);
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));

@@ -95,6 +95,8 @@ pub(crate) struct Table {
     pub(crate) truncations: Truncations,
     /// Writes are refused: the table is about to leave the schema.
     pub(crate) closed: Cell<bool>,
+    /// It has left the schema, and has nothing any more: a read that is under way must not take that for its end.
+    pub(crate) is_gone: Cell<bool>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
     has_large_rows: Cell<bool>,
 }
@@ -245,6 +247,7 @@ impl Table {
             cut: CutCell::default(),
             truncations: Truncations::default(),
             closed: Cell::new(false),
+            is_gone: Cell::new(false),
             has_large_rows: Cell::new(false),
         }
     }

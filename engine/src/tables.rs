@@ -61,7 +61,7 @@ impl Tables {
     /// The table of that id; `Invalid` if there is none.
     pub(crate) fn get(&self, id: TableId) -> Result<Rc<Table>> {
         let table = self.by_id.borrow().get(&id).cloned();
-        table.ok_or_else(|| Error::invalid(format!("there is no table {id}")))
+        table.ok_or_else(|| no_table(id))
     }
 
     /// The tables whose backlog is to be judged.
@@ -176,6 +176,11 @@ fn link_views(tables: &TableMap) {
             table.set_materialized(own);
         }
     }
+}
+
+/// What is said of a table that is not there.
+pub(crate) fn no_table(id: TableId) -> Error {
+    Error::invalid(format!("there is no table {id}"))
 }
 
 #[cfg(test)]

@@ -149,3 +149,18 @@ fn a_range_read_that_is_dropped_while_it_waits_lets_the_next_one_begin() {
         assert_eq!(engine.stats().range_read_bytes, 0);
     });
 }
+
+/// Before: a scan whose table was dropped while it waited for its turn, or for the disk, was told that it had all rows.
+#[test]
+fn a_scan_whose_table_is_dropped_on_the_way_is_refused() {
+    on_shard(config(6), schema_of([key_value(Default::default())]), async |engine, _, _| {
+        for key in 0..ROWS {
+            write(&engine, &put(key, &[7; 4000])).await.unwrap();
+        }
+        flush(&engine).await;
+        let (mut rows, command) = (Count::default(), select_all(LATER_S));
+        let drop_table = async || engine.set_schema(&schema_of([]));
+        let read = engine.read(&command, &mut rows, drop_table).await;
+        assert!(matches!(read, Err(engine::Error::Invalid(text)) if text.contains("no table")));
+    });
+}

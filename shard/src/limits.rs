@@ -158,10 +158,10 @@ pub const RANGE_PIECES_MEMORY_SHARE: u64 = 20;
 /// Owners that a read of a range asks at most before their turn comes. Those asked at one time share one piece's bytes;
 /// with earlier ones and the owner whose turn it is, a read holds a few pieces (`scatter.rs`).
 pub const OWNERS_AHEAD_MAX: usize = 15;
-/// A read of a range that has conditions and has waited so long for a piece asks the other owners, too: their rows are
-/// rare as well.
+/// A read of a range that has conditions and is not done so long after it first had to wait asks the other owners, too:
+/// their rows are rare as well.
 pub const RANGE_PATIENCE_FILTERED: Duration = Duration::from_millis(5);
-/// The same of a read that may use an index, which takes less to find rows.
+/// The same of a read that may use an index: its owners find their rows sooner.
 pub const RANGE_PATIENCE_LOOKUP: Duration = Duration::from_millis(2);
 /// The same without conditions: what takes so long are deleted rows, or a disk that is late.
 pub const RANGE_PATIENCE: Duration = Duration::from_millis(100);
@@ -211,8 +211,11 @@ const _: () = assert!(
         >= PIECES_OF_READ * piece_bytes(engine::limits::MEMORY_BYTES_MIN as u64),
     "the smallest core has space for a read"
 );
-const _: () = assert!(PIECES_MEMORY_SHARE <= RANGE_PIECES_MEMORY_SHARE);
-const _: () = assert!(PIECE_MEMORY_PARTS >= 8 * RANGE_PIECES_MEMORY_SHARE * PIECES_OF_READ / 2);
+const _: () = assert!(
+    PIECE_MEMORY_PARTS >= 8 * RANGE_PIECES_MEMORY_SHARE * PIECES_OF_READ,
+    "eight scans have space at a time, unless a piece is the least there is"
+);
+const _: () = assert!(PIECES_MEMORY_SHARE <= RANGE_PIECES_MEMORY_SHARE, "and more reads of keys");
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_OF, "each line has credits");

@@ -147,11 +147,15 @@ impl View {
                 let (of, class) = ((table, index), IoClass::Compaction);
                 match IndexFile::verify((disk, &path), known, of, class, pause).await {
                     Err(Error::Corrupt { .. }) => continue,
-                    Ok(()) | Err(Error::NotFound { .. }) => {}
+                    Ok(()) => {
+                        self.sstable.acquit(id);
+                        continue;
+                    }
+                    Err(Error::NotFound { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
-            self.sstable.acquit(id);
+            self.sstable.forget_doubts(id);
         }
         Ok(())
     }
@@ -343,7 +347,7 @@ impl Engine {
             view.sstable.note_unfit(*id);
         }
         if is_there() {
-            indexes.iter().for_each(|id| view.sstable.note_made(*id));
+            indexes.iter().for_each(|id| view.sstable.forget_doubts(*id));
             view.attach_indexes(&self.disk, &self.cache, definition).await;
             table.forget_dropped_indexes(std::slice::from_ref(view));
             self.counters.count(|s| s.indexes_built += (indexes.len() - unfit.len()) as u64);

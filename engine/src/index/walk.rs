@@ -149,21 +149,20 @@ impl TermWalk {
         Ok(PostingList::in_blocks(&self.file, self.reading, skips))
     }
 
-    /// Offers the places between two of the terms below `end`, up to a number of terms, and passes these: as far as
-    /// they stand in the block in hand and their places beside them. Gives how many terms those are;
-    /// [`normalize`](Self::normalize) goes on. A term is left when one of its places is not taken.
-    pub(crate) fn offer_near(
+    /// Offers the places between two of the next terms below `end`, as far as these stand in the block in hand with their
+    /// places beside them, and passes these terms: up to `places_max` places, and the rest of a term. Gives how many
+    /// terms and places those are; [`normalize`](Self::normalize) goes on. No term: the next one has blocks of places,
+    /// or is not below `end`. A term is left when one of its places is not taken.
+    pub(crate) fn offer_inline(
         &mut self,
         end: &[u8],
         (from, to): (Place, Place),
-        terms_max: usize,
+        places_max: usize,
         mut offer: impl FnMut(Place) -> bool,
-    ) -> Result<usize> {
+    ) -> Result<(usize, usize)> {
         let (_, slots) = self.block.as_ref().expect("it stands on a term");
-        let first = self.at;
-        let behind = slots.count().min(first + terms_max);
-        let mut at = first;
-        while at < behind && !slots.is_marked(at) {
+        let (first, mut at, mut places) = (self.at, self.at, 0);
+        while at < slots.count() && places < places_max && !slots.is_marked(at) {
             let entry = self.entry(slots, at)?;
             if entry.term >= end {
                 break;
@@ -173,6 +172,7 @@ impl TermWalk {
             while !cursor.is_empty() {
                 place =
                     Place::read(place, &mut cursor).map_err(|what| self.file.corrupt(0, what))?;
+                places += 1;
                 if place >= from && (place > to || !offer(place)) {
                     break;
                 }
@@ -180,7 +180,7 @@ impl TermWalk {
             at += 1;
         }
         self.at = at;
-        Ok(at - first)
+        Ok((at - first, places))
     }
 
     /// About how many places these terms have: the directory says how many those of a block have, and of a part of a

@@ -120,8 +120,8 @@ enum Kind<'r> {
         /// Whether what it is asked for first was read ahead.
         is_ahead: bool,
     },
-    /// It lacks the index: its rows are gone through.
-    Scan(Box<Unindexed<'r>>),
+    /// It lacks the index: its rows are gone through; `None` once they were.
+    Scan(Option<Box<Unindexed<'r>>>),
 }
 
 /// Candidates of one partition.
@@ -156,12 +156,12 @@ impl<'r> Candidates<'r> {
             let (is_placed, is_asked, is_ahead) = (false, false, false);
             Kind::File { view, file, reading, ready, place, behind, is_placed, is_asked, is_ahead }
         });
-        let scans = scans.map(|scan| Kind::Scan(Box::new(scan)));
+        let scans = scans.map(|scan| Kind::Scan(Some(Box::new(scan))));
         let source = |kind| {
             let (begin, at_once) = match &kind {
                 Kind::Memory { .. } => (TokenRange::ALL.first, rows_at_once),
                 Kind::File { view, .. } => (view.entry.tokens.first, places_at_once),
-                Kind::Scan(scan) => (scan.begin(), AtOnce::always(0)),
+                Kind::Scan(scan) => (scan.as_ref().expect("it begins").begin(), AtOnce::always(0)),
             };
             // What the file has before is another view's: it would come late.
             let first = Named { token: begin, key: Vec::new(), clustering: None };
@@ -185,6 +185,9 @@ impl<'r> Candidates<'r> {
         &mut self,
         page: &mut Page<'_, S, P>,
     ) -> Result<Option<&Named>> {
+        if self.next.is_some() && !page.is_done() {
+            return Ok(self.least());
+        }
         self.next = None;
         for at in 0..self.sources.len() {
             // A file of later tokens is not asked before it is its turn.
@@ -402,9 +405,15 @@ impl Source<'_> {
         page: &mut Page<'_, S, P>,
     ) -> std::result::Result<(), Lost> {
         if let Kind::Scan(scan) = &mut self.kind {
-            if self.head.is_none() && !self.is_done {
-                self.head = scan.next(lookup, &self.from, page).await.map_err(Lost::Read)?;
+            if self.head.is_none()
+                && let Some(rows) = scan
+            {
+                self.head = rows.next(lookup, &self.from, page).await.map_err(Lost::Read)?;
                 self.is_done = self.head.is_none() && !page.is_done();
+                if self.is_done {
+                    // Its window and its block are not wanted any more.
+                    *scan = None;
+                }
             }
             return Ok(());
         }

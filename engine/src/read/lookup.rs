@@ -31,6 +31,7 @@ use crate::limits::{
     LOOKUP_PLACES_AT_ONCE, LOOKUP_REVERSED_ROWS_MAX, LOOKUP_ROWS_AT_ONCE, LOOKUP_SLICES_AT_ONCE,
 };
 use crate::planted::{Bug, planted};
+use crate::semaphore::Permit;
 use crate::sstable::{Named, Reading};
 use crate::table::{Layer, View};
 
@@ -83,10 +84,10 @@ impl<'r> Read<'r> {
         views.iter().filter_map(file).collect()
     }
 
-    /// Gives the rows of a range by a lookup.
+    /// Gives the rows of a range by a lookup, whose turn it is.
     pub(super) async fn range_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        Worthy { lookup, ahead }: Worthy<'r>,
+        (Worthy { lookup, ahead }, turn): (Worthy<'r>, Option<Permit<'r>>),
         range: TokenRange,
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -102,6 +103,7 @@ impl<'r> Read<'r> {
         let is_asked = |view: &View| view.overlap(&range).is_some();
         let found = self.candidates((lookup, ahead), (first, range.last), is_asked);
         let Some(mut candidates) = found else {
+            drop(turn);
             return self.range_from(range, resume, page, scratch).await;
         };
         page.begin_candidates();
@@ -115,10 +117,12 @@ impl<'r> Read<'r> {
             page.pause_if_due().await?;
         }
         page.end_candidates();
-        match candidates.is_lost() && !page.is_done() {
-            true => self.range_from(range, last.as_ref(), page, scratch).await,
-            false => Ok(()),
+        if !candidates.is_lost() || page.is_done() {
+            return Ok(());
         }
+        // The rest is a scan, which has a turn of its own.
+        drop((candidates, turn));
+        self.range_from(range, last.as_ref(), page, scratch).await
     }
 
     /// Gives the rows of one partition by a lookup, those of pages before apart.

@@ -18,13 +18,11 @@
 //!    And a page that takes few of many candidates comes to its end in the first files of each run.
 //! 5. Nothing here decides what is found, only how.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use model::Token;
 use model::read::{Filter, IndexLookup, RowSink, Slice};
 use model::schema::IndexId;
-use uuid::Uuid;
 
 use super::candidates::Ahead;
 use super::page::Page;
@@ -161,9 +159,14 @@ fn scaled(count: u64, part: u64, all: u64) -> u64 {
     u64::try_from(of_part).unwrap_or(u64::MAX)
 }
 
+/// The sum of what files say, which may be anything.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
 /// Which file of a run, of which each has so many rows, is counted: the first with half of what they have on average.
 fn sample_of(rows: &[u64]) -> usize {
-    let half = rows.iter().sum::<u64>() / rows.len().max(1) as u64 / 2;
+    let half = sum(rows.iter().copied()) / rows.len().max(1) as u64 / 2;
     rows.iter().position(|rows| *rows >= half).unwrap_or(0)
 }
 
@@ -253,24 +256,20 @@ impl<'r> Read<'r> {
         let in_memory = self.count_in_memory(lookup);
         let mut counted = Counted { in_memory, in_files: 0, files: 0, runs: 0, unindexed: 0 };
         counted.unindexed = self.rows_unindexed(lookup.index, is_asked);
-        let mut runs: BTreeMap<Uuid, Vec<(View, Rc<IndexFile>)>> = BTreeMap::new();
-        for (view, file) in self.indexed(lookup.index) {
-            if is_asked(&view) {
-                runs.entry(view.entry.run).or_default().push((view, file));
-            }
-        }
-        for files in runs.values_mut() {
-            files.sort_by_key(|(view, _)| view.entry.tokens.first);
+        let mut files = self.indexed(lookup.index);
+        files.retain(|(view, _)| is_asked(view));
+        files.sort_by_key(|(view, _)| (view.entry.run, view.entry.tokens.first));
+        for run in files.chunk_by(|(view, _), (next, _)| view.entry.run == next.entry.run) {
             let rows: Vec<u64> =
-                files.iter().map(|(view, _)| view.sstable.statistics().rows).collect();
+                run.iter().map(|(view, _)| view.sstable.statistics().rows).collect();
             let at = sample_of(&rows);
-            let (view, file) = &files[at];
+            let (view, file) = &run[at];
             let Some(in_file) = self.count_in_file(lookup, (view, file), page).await? else {
                 return Ok(None);
             };
-            let in_run = scaled(in_file, rows.iter().sum(), rows[at]);
+            let in_run = scaled(in_file, sum(rows.iter().copied()), rows[at]);
             counted.in_files = counted.in_files.saturating_add(in_run);
-            (counted.runs, counted.files) = (counted.runs + 1, counted.files + files.len() as u64);
+            (counted.runs, counted.files) = (counted.runs + 1, counted.files + run.len() as u64);
         }
         Ok(Some(counted))
     }
@@ -303,7 +302,7 @@ impl<'r> Read<'r> {
         let layers = self.table.layers();
         let of_layer =
             |layer: &Layer| layer.memtable.borrow().count_terms(lookup.index, &lookup.terms);
-        layers.iter().map(of_layer).sum()
+        sum(layers.iter().map(of_layer))
     }
 
     /// The rows of the sources that lack an index.
@@ -313,20 +312,20 @@ impl<'r> Read<'r> {
             let memtable = layer.memtable.borrow();
             if memtable.is_indexed(index) { 0 } else { memtable.row_count() }
         });
-        let in_memory: u64 = rows.sum();
+        let in_memory = sum(rows);
         let views = self.table.views();
         let lacks = |view: &&View| view.sstable.index(index).is_none() && is_asked(view);
         let rows = views.iter().filter(lacks).map(|view| view.sstable.statistics().rows);
-        in_memory.saturating_add(rows.sum())
+        in_memory.saturating_add(sum(rows))
     }
 
     /// The rows of the table in memory and in these files, as they count them.
     fn rows(&self, is_asked: impl Fn(&View) -> bool) -> u64 {
         let layers = self.table.layers();
-        let in_memory: u64 = layers.iter().map(|layer| layer.memtable.borrow().row_count()).sum();
+        let in_memory = sum(layers.iter().map(|layer| layer.memtable.borrow().row_count()));
         let of_file = |view: &View| view.sstable.statistics().rows;
         let views = self.table.views();
-        in_memory + views.iter().filter(|view| is_asked(view)).map(of_file).sum::<u64>()
+        in_memory.saturating_add(sum(views.iter().filter(|view| is_asked(view)).map(of_file)))
     }
 
     /// About how many rows are in the blocks of the slices of a partition, where it has several blocks in a file.
@@ -379,5 +378,7 @@ mod tests {
         assert_eq!(scaled(10, 4010, 1000), 40);
         assert_eq!(scaled(7, 1000, 1000), 7, "all was counted");
         assert_eq!(scaled(7, 0, 0), 0);
+        // Before: the sum of what two files said ended the process.
+        assert_eq!(sample_of(&[u64::MAX, u64::MAX]), 0);
     }
 }

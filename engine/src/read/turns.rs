@@ -3,13 +3,17 @@
 //! ```text
 //! scan     windows and blocks of all lanes                       1/16 of the memory, first come, first served
 //! lookup   blocks that are read side by side, and a long row     1/64 of the memory, first come, first served
+//!          and what a scan holds while a file lacks the index
 //! ```
 //!
 //! 1. A lookup waits for no scan: many slow scans do not stop who asks an index for few rows.
-//! 2. A lookup that turns out to be a scan takes the turn of one. One that has become a scan on the way holds both; a
-//!    scan asks for no other turn, so none waits for one that waits for it.
+//! 2. A lookup that turns out to be a scan, or becomes one on the way, gives its turn back and waits for that of a scan:
+//!    none holds a turn while it waits for another.
 //!
-//! Not here: reads of keys, and searches for the nearest rows, which have their own part (`budget.rs`).
+//! 3. A search for the nearest rows has a part of its own (`budget.rs`), and takes a turn of these too where it goes over
+//!    a range.
+//!
+//! Not here: reads of keys, which take no turn, also where they look up inside a partition.
 
 use super::{Read, WaitPolicy};
 use crate::budget::Budget;
@@ -42,6 +46,12 @@ impl<'r> Read<'r> {
     pub(super) async fn turn_of_lookup(&self) -> Option<Permit<'r>> {
         let turns = self.turns.filter(|_| self.wait_policy == WaitPolicy::Endless)?;
         self.usable_lookups().next()?;
-        Some(turns.lookups.take(self.table.lookup_bytes() as u64).await)
+        let views = self.table.views();
+        let goes_through_rows = self
+            .usable_lookups()
+            .any(|lookup| views.iter().any(|view| view.sstable.index(lookup.index).is_none()));
+        let scan_bytes = if goes_through_rows { self.table.scan_bytes() } else { 0 };
+        let bytes = self.table.lookup_bytes().saturating_add(scan_bytes);
+        Some(turns.lookups.take(bytes as u64).await)
     }
 }

@@ -29,8 +29,8 @@ pub(super) struct Attached {
     suspects: RefCell<BTreeSet<IndexId>>,
     /// Those of them that are made anew even if every checksum is right: what the file says is wrong, or may be.
     wrong: RefCell<BTreeSet<IndexId>>,
-    /// Indexes whose file was damaged and then read whole: either the disk was at fault, or what the file says is wrong
-    /// under right checksums. The next time it is made anew.
+    /// Indexes whose present file was damaged once, and then read and found whole: either the disk was at fault, or what
+    /// the file says is wrong under right checksums. Damaged again it is `wrong`.
     acquitted: RefCell<BTreeSet<IndexId>>,
     /// Indexes of which no file can be made.
     unfit: RefCell<BTreeSet<IndexId>>,
@@ -99,14 +99,16 @@ impl Sstable {
 
     /// The file of an index that was damaged was read, and is whole.
     pub(crate) fn acquit(&self, id: IndexId) {
-        self.note_made(id);
+        self.forget_doubts(id);
         self.attached.acquitted.borrow_mut().insert(id);
     }
 
-    /// The file of an index is another one now.
-    pub(crate) fn note_made(&self, id: IndexId) {
-        self.attached.suspects.borrow_mut().remove(&id);
-        self.attached.wrong.borrow_mut().remove(&id);
+    /// The file of an index is another one now, or is gone.
+    pub(crate) fn forget_doubts(&self, id: IndexId) {
+        let Attached { suspects, wrong, acquitted, .. } = &self.attached;
+        [suspects, wrong, acquitted].iter().for_each(|doubts| {
+            doubts.borrow_mut().remove(&id);
+        });
     }
 
     /// No file of this index can be made of the rows.

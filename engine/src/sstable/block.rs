@@ -255,6 +255,10 @@ impl<'a> Block<'a> {
                 }
             }
         }
+        // What begins here needs no look at the rest of its head.
+        if self.slots.item(head).first().is_some_and(|kind| kind & KIND == PARTITION) {
+            return Ok(Deletion::NONE);
+        }
         match self.head(head)?.rest {
             HeadRest::Begins { .. } => Ok(Deletion::NONE),
             HeadRest::Continues { open, .. } => Ok(open),

@@ -81,7 +81,8 @@ pub struct Sstable {
     number: u32,
     /// The files of its table's indexes that are beside it.
     pub(super) attached: Attached,
-    /// Where the partitions stand whose entries were named last, and before: their rows are often read next.
+    /// Where the partitions stand of the last two entries that `named` gave: of the candidate in hand, and of the next
+    /// one, which is named before the row of the first is read. A hint: who uses one compares the key.
     pub(super) named_last: Cell<[Option<HeadPlace>; 2]>,
 }
 

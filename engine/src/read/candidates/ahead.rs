@@ -10,8 +10,8 @@
 //!
 //! 1. No more files are read ahead than the page is expected to come to, as the number of candidates tells
 //!    (`lookup_cost.rs`), and [`LOOKUP_FILES_AHEAD`] of them at a time.
-//! 2. One block of each file is in hand at a time, and no long one: the read is counted with what that takes
-//!    ([`LOOKUP_AHEAD_BYTES`](crate::limits::LOOKUP_AHEAD_BYTES)).
+//! 2. One block of each file is in hand at a time, and none that is long in the file: a read of a range is counted with
+//!    what that takes ([`LOOKUP_AHEAD_BYTES`](crate::limits::LOOKUP_AHEAD_BYTES)). Opened, a compressed one is longer.
 //! 3. Nothing is kept but by the cache, and nothing is decided here: an error is met again when it is the file's turn.
 
 use std::future::{Future, poll_fn};

@@ -18,7 +18,7 @@ use crate::read::page::Page;
 use crate::sstable::Named;
 use crate::table::SharedMemtable;
 
-/// Entries of a memtable, or terms of a file, that are looked at before the read may pause.
+/// Entries of a memtable, or places of terms of a file, that are looked at before the read may pause.
 const ENTRIES_AT_ONCE: usize = 16;
 
 /// Offers what a memtable has of these terms from a place on.
@@ -84,15 +84,15 @@ pub(super) async fn gather_file<S: RowSink, P: AsyncFn()>(
     let mut is_there = may_be_there && walk.seek(&range.start).await.map_err(of_index)?;
     while is_there && walk.is_below(&range.end).map_err(of_index)? {
         let offer = |place| smallest.offer(place);
-        let near = walk.offer_near(&range.end, (from, to), ENTRIES_AT_ONCE, offer);
-        let near = near.map_err(of_index)?;
+        let offered = walk.offer_inline(&range.end, (from, to), ENTRIES_AT_ONCE, offer);
+        let (terms, places) = offered.map_err(of_index)?;
         // Also a term of which all places were given takes its time.
-        page.work(near.max(1) * POSTING_WORK_BYTES);
+        page.work(places.max(1) * POSTING_WORK_BYTES);
         page.pause_if_due().await.map_err(Lost::Read)?;
         if page.is_done() {
             return Ok(());
         }
-        if near > 0 {
+        if terms > 0 {
             is_there = walk.normalize().await.map_err(of_index)?;
             continue;
         }
