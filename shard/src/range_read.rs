@@ -77,7 +77,7 @@ pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
     let Some(mut turn) = asked.next(&walk) else { return Ok(walk.end()) };
     loop {
         asked.fill(&walk);
-        let Some(page) = asked.wait(&mut turn).await else {
+        let Some(page) = asked.wait(&mut turn, walk.owners_left()).await else {
             walk.note_slow();
             continue;
         };
@@ -175,15 +175,16 @@ where
         .await;
     }
 
-    /// Waits for the page whose turn it is, while the others go on; `None`, once, if it takes long.
-    async fn wait(&mut self, turn: &mut Piece<F>) -> Option<Result<Page>> {
+    /// Waits for the page whose turn it is, while the others go on; `None`, once, if it takes long and is not that of the
+    /// last owner.
+    async fn wait(&mut self, turn: &mut Piece<F>, owners_left: usize) -> Option<Result<Page>> {
         poll_fn(|context| {
             turn.poll(context);
             if turn.page.is_some() {
                 return Poll::Ready(turn.page.take());
             }
             self.ahead.iter_mut().for_each(|piece| piece.poll(context));
-            let patience = self.patience.as_mut();
+            let patience = self.patience.as_mut().filter(|_| owners_left > 1);
             if patience.is_some_and(|patience| patience.as_mut().poll(context).is_ready()) {
                 self.patience = None;
                 return Poll::Ready(None);

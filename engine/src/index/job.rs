@@ -138,24 +138,22 @@ impl View {
     ) -> Result<()> {
         let dir = layout::table_dir(self.entry.table);
         for id in self.sstable.suspects() {
-            if self.sstable.is_distrusted(id) && table.index_by_id(id).is_some() {
+            let Some(index) = table.index_by_id(id) else {
+                self.sstable.forget_doubts(id);
+                continue;
+            };
+            if self.sstable.is_distrusted(id) {
                 continue;
             }
-            if let Some(index) = table.index_by_id(id) {
-                let path = dir.join(&file_name(self.sstable.id(), id));
-                let known = (self.sstable.id(), self.sstable.known().proof);
-                let (of, class) = ((table, index), IoClass::Compaction);
-                match IndexFile::verify((disk, &path), known, of, class, pause).await {
-                    Err(Error::Corrupt { .. }) => continue,
-                    Ok(()) => {
-                        self.sstable.acquit(id);
-                        continue;
-                    }
-                    Err(Error::NotFound { .. }) => {}
-                    Err(error) => return Err(error),
-                }
+            let path = dir.join(&file_name(self.sstable.id(), id));
+            let known = (self.sstable.id(), self.sstable.known().proof);
+            let (of, class) = ((table, index), IoClass::Compaction);
+            match IndexFile::verify((disk, &path), known, of, class, pause).await {
+                Ok(()) => self.sstable.acquit(id),
+                Err(Error::NotFound { .. }) => self.sstable.forget_doubts(id),
+                Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
             }
-            self.sstable.forget_doubts(id);
         }
         Ok(())
     }

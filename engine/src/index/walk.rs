@@ -69,6 +69,16 @@ impl TermWalk {
         }
     }
 
+    /// Whether it goes through this file.
+    pub(crate) fn is_of(&self, file: &Rc<IndexFile>) -> bool {
+        Rc::ptr_eq(&self.file, file)
+    }
+
+    /// Whether it was at a term, or behind the last: [`normalize`](Self::normalize) says which.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.block.is_some()
+    }
+
     /// Goes to the first term that is not below this one; whether there is one.
     pub(crate) async fn seek(&mut self, term: &[u8]) -> Result<bool> {
         if self.file.blocks() == 0 {

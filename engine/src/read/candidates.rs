@@ -110,6 +110,8 @@ enum Kind<'r> {
         view: View,
         file: Rc<IndexFile>,
         reading: Reading,
+        /// At the one term that is looked up, if it was counted.
+        walk: Option<TermWalk>,
         ready: VecDeque<Place>,
         /// Places are given from here on, and to there.
         place: Place,
@@ -144,7 +146,12 @@ impl<'r> Candidates<'r> {
             impl Iterator<Item = Unindexed<'r>>,
         ),
         (from, last): (Named, Token),
-        (reading, [rows_at_once, places_at_once], ahead): (Reading, [AtOnce; 2], Option<Ahead>),
+        (reading, [rows_at_once, places_at_once], ahead, mut walks): (
+            Reading,
+            [AtOnce; 2],
+            Option<Ahead>,
+            Vec<TermWalk>,
+        ),
     ) -> Candidates<'r> {
         let memory = memtables
             .filter(|_| !planted(Bug::LookupSkipsMemory))
@@ -153,8 +160,21 @@ impl<'r> Candidates<'r> {
             let behind = view.sstable.place_behind(last.min(view.entry.tokens.last));
             let place = Place::default();
             let ready = VecDeque::new();
-            let (is_placed, is_asked, is_ahead) = (false, false, false);
-            Kind::File { view, file, reading, ready, place, behind, is_placed, is_asked, is_ahead }
+            let walk = walks.iter().position(|walk| walk.is_of(&file) && walk.has_begun());
+            let walk = walk.map(|at| walks.swap_remove(at));
+            let (is_placed, is_asked, is_ahead) = (false, walk.is_some(), false);
+            Kind::File {
+                view,
+                file,
+                reading,
+                walk,
+                ready,
+                place,
+                behind,
+                is_placed,
+                is_asked,
+                is_ahead,
+            }
         });
         let scans = scans.map(|scan| Kind::Scan(Some(Box::new(scan))));
         let source = |kind| {
@@ -479,9 +499,9 @@ impl Source<'_> {
                 *next = found.last().map(behind).or(next.take());
                 (*ready, *is_done) = (found.into(), is_all);
             }
-            Kind::File { file, reading, ready, place, behind, .. } => {
+            Kind::File { file, reading, walk, ready, place, behind, .. } => {
                 let mut smallest = Smallest::new(at_once.take());
-                let mut walk = TermWalk::new(file, *reading);
+                let mut walk = walk.take().unwrap_or_else(|| TermWalk::new(file, *reading));
                 for range in &lookup.terms {
                     page.work(POSTING_WORK_BYTES);
                     page.pause_if_due().await.map_err(Lost::Read)?;

@@ -20,7 +20,7 @@ use model::read::{IndexLookup, Resume, RowSink, Slice};
 use model::schema::{ColumnKind, Index, IndexId};
 use model::{Token, TokenRange};
 
-use super::candidates::{Ahead, AtOnce, Candidates, Unindexed};
+use super::candidates::{AtOnce, Candidates, Unindexed};
 use super::lookup_cost::Worthy;
 use super::page::Page;
 use super::row::RowWanted;
@@ -87,7 +87,7 @@ impl<'r> Read<'r> {
     /// Gives the rows of a range by a lookup, whose turn it is.
     pub(super) async fn range_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        (Worthy { lookup, ahead }, turn): (Worthy<'r>, Option<Permit<'r>>),
+        (worthy, turn): (Worthy<'r>, Option<Permit<'r>>),
         range: TokenRange,
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -98,10 +98,10 @@ impl<'r> Read<'r> {
         }
         let first = match resume {
             None => Named { token: range.first, key: Vec::new(), clustering: None },
-            Some(resume) => self.first_wanted(lookup, resume),
+            Some(resume) => self.first_wanted(worthy.lookup, resume),
         };
         let is_asked = |view: &View| view.overlap(&range).is_some();
-        let found = self.candidates((lookup, ahead), (first, range.last), is_asked);
+        let found = self.candidates(worthy, (first, range.last), is_asked);
         let Some(mut candidates) = found else {
             drop(turn);
             return self.range_from(range, resume, page, scratch).await;
@@ -128,7 +128,7 @@ impl<'r> Read<'r> {
     /// Gives the rows of one partition by a lookup, those of pages before apart.
     pub(super) async fn partition_by_index<S: RowSink, P: AsyncFn()>(
         &self,
-        Worthy { lookup, ahead }: Worthy<'r>,
+        worthy: Worthy<'r>,
         (token, key): (Token, &[u8]),
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
@@ -137,11 +137,11 @@ impl<'r> Read<'r> {
         let resume = resume.filter(|resume| resume.token == token && resume.key == key);
         let first = match resume {
             None => Named { token, key: key.to_vec(), clustering: None },
-            Some(resume) => self.first_wanted(lookup, resume),
+            Some(resume) => self.first_wanted(worthy.lookup, resume),
         };
         let mut last = resume.cloned();
         let is_asked = |view: &View| view.may_contain(token);
-        let is_known = match self.candidates((lookup, ahead), (first, token), is_asked) {
+        let is_known = match self.candidates(worthy, (first, token), is_asked) {
             None => false,
             Some(mut candidates) => {
                 page.begin_candidates();
@@ -167,7 +167,7 @@ impl<'r> Read<'r> {
     /// The candidates of a lookup; `None` if the table has lost the index since it was asked.
     fn candidates(
         &self,
-        (lookup, ahead): (&'r IndexLookup, Option<Ahead>),
+        Worthy { lookup, ahead, walks }: Worthy<'r>,
         (first, last): (Named, Token),
         is_asked: impl Fn(&View) -> bool,
     ) -> Option<Candidates<'r>> {
@@ -189,7 +189,7 @@ impl<'r> Read<'r> {
         let is_first = self.command.resume.is_none() && !self.command.reversed;
         let waits = self.wait_policy == WaitPolicy::Endless;
         let ahead = ahead.filter(|_| is_first && waits);
-        let how = (self.reading(Reading::Point), at_once, ahead);
+        let how = (self.reading(Reading::Point), at_once, ahead, walks);
         Some(Candidates::new(lookup, (memtables, views, scans), (first, last), how))
     }
 

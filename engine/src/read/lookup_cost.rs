@@ -95,11 +95,12 @@ struct Cost {
 }
 
 /// A lookup that is worth it.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Worthy<'r> {
     pub(super) lookup: &'r IndexLookup,
     /// What is worth reading ahead for it, if that is known.
     pub(super) ahead: Option<Ahead>,
+    /// Of a lookup of one term: at that term, in the files that were counted.
+    pub(super) walks: Vec<TermWalk>,
 }
 
 impl Asked {
@@ -220,7 +221,8 @@ impl<'r> Read<'r> {
         let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
         let mut best: Option<(u128, Worthy<'r>)> = None;
         for lookup in self.usable_lookups() {
-            let Some(counted) = self.count(lookup, &is_asked, page).await? else { continue };
+            let counted = self.count(lookup, &is_asked, page).await?;
+            let Some((counted, walks)) = counted else { continue };
             let (wanted, reversed) = (self.wanted(lookup), self.command.reversed);
             let cost = Asked { wanted, rows, inside, reversed }.cost(lookup, &counted);
             let (cost, ahead) = match cost.filter(|cost| is_always || cost.lookup <= cost.scan) {
@@ -228,8 +230,8 @@ impl<'r> Read<'r> {
                 None if is_always => (u128::MAX, None),
                 None => continue,
             };
-            if best.is_none_or(|(other, _)| cost < other) {
-                best = Some((cost, Worthy { lookup, ahead }));
+            if best.as_ref().is_none_or(|(other, _)| cost < *other) {
+                best = Some((cost, Worthy { lookup, ahead, walks }));
             }
         }
         Ok(best.map(|(_, worthy)| worthy))
@@ -246,14 +248,14 @@ impl<'r> Read<'r> {
         }
     }
 
-    /// About how many rows are candidates; `None` if an index file fails.
+    /// About how many rows are candidates, and the walks of [`Worthy`]; `None` if an index file fails.
     async fn count<S: RowSink, P: AsyncFn()>(
         &self,
         lookup: &IndexLookup,
         is_asked: &impl Fn(&View) -> bool,
         page: &mut Page<'_, S, P>,
-    ) -> Result<Option<Counted>> {
-        let in_memory = self.count_in_memory(lookup);
+    ) -> Result<Option<(Counted, Vec<TermWalk>)>> {
+        let (in_memory, mut walks) = (self.count_in_memory(lookup), Vec::new());
         let mut counted = Counted { in_memory, in_files: 0, files: 0, runs: 0, unindexed: 0 };
         counted.unindexed = self.rows_unindexed(lookup.index, is_asked);
         let mut files = self.indexed(lookup.index);
@@ -264,23 +266,25 @@ impl<'r> Read<'r> {
                 run.iter().map(|(view, _)| view.sstable.statistics().rows).collect();
             let at = sample_of(&rows);
             let (view, file) = &run[at];
-            let Some(in_file) = self.count_in_file(lookup, (view, file), page).await? else {
-                return Ok(None);
-            };
+            let counted_file = self.count_in_file(lookup, (view, file), page).await?;
+            let Some((in_file, walk)) = counted_file else { return Ok(None) };
+            if matches!(lookup.terms.as_slice(), [range] if is_one_term(range)) {
+                walks.push(walk);
+            }
             let in_run = scaled(in_file, sum(rows.iter().copied()), rows[at]);
             counted.in_files = counted.in_files.saturating_add(in_run);
             (counted.runs, counted.files) = (counted.runs + 1, counted.files + run.len() as u64);
         }
-        Ok(Some(counted))
+        Ok(Some((counted, walks)))
     }
 
-    /// About how many places of a file are candidates; `None` if the index file fails.
+    /// About how many places of a file are candidates, and where the walk is then; `None` if the index file fails.
     async fn count_in_file<S: RowSink, P: AsyncFn()>(
         &self,
         lookup: &IndexLookup,
         (view, file): (&View, &Rc<IndexFile>),
         page: &mut Page<'_, S, P>,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<(u64, TermWalk)>> {
         let mut walk = TermWalk::new(file, self.reading(Reading::Point));
         let mut in_file: u64 = 0;
         for range in lookup.terms.iter().take(LOOKUP_RANGES_COUNTED) {
@@ -295,7 +299,7 @@ impl<'r> Read<'r> {
             page.work(COUNT_WORK_BYTES);
             page.pause_if_due().await?;
         }
-        Ok(Some(of_all(in_file, lookup.terms.len())))
+        Ok(Some((of_all(in_file, lookup.terms.len()), walk)))
     }
 
     fn count_in_memory(&self, lookup: &IndexLookup) -> u64 {

@@ -7,11 +7,10 @@
 //! ```
 //!
 //! 1. A lookup waits for no scan: many slow scans do not stop who asks an index for few rows.
-//! 2. A lookup that turns out to be a scan, or becomes one on the way, gives its turn back and waits for that of a scan:
-//!    none holds a turn while it waits for another.
-//!
-//! 3. A search for the nearest rows has a part of its own (`budget.rs`), and takes a turn of these too where it goes over
-//!    a range.
+//! 2. A lookup that turns out to be a scan, or becomes one on the way, gives its turn back and waits for that of a
+//!    scan: none holds a turn while it waits for another.
+//! 3. A search for the nearest rows has a part of its own (`budget.rs`), and takes a turn of these too where it goes
+//!    over a range.
 //!
 //! Not here: reads of keys, which take no turn, also where they look up inside a partition.
 

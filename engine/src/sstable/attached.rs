@@ -3,7 +3,7 @@
 //! ```text
 //! file ─► attached ─(cannot be used)─► lost ─┬─ damaged: suspect until it was read whole, or made anew
 //!                                            ├─ damaged again, after it was read whole ┐
-//!                                            ├─ says what cannot be, or is distrusted ─┴► wrong until it was made anew
+//!                                            ├─ says what cannot be, or is distrusted ─┴► wrong until made anew
 //!                                            └─ else: opened again by the next job
 //! rows without terms ─► unfit: no file can be made, the sstable is scanned
 //! ```
@@ -29,8 +29,8 @@ pub(super) struct Attached {
     suspects: RefCell<BTreeSet<IndexId>>,
     /// Those of them that are made anew even if every checksum is right: what the file says is wrong, or may be.
     wrong: RefCell<BTreeSet<IndexId>>,
-    /// Indexes whose present file was damaged once, and then read and found whole: either the disk was at fault, or what
-    /// the file says is wrong under right checksums. Damaged again it is `wrong`.
+    /// Indexes whose present file was damaged once, and then read and found whole: either the disk was at fault, or
+    /// what the file says is wrong under right checksums. Damaged again it is `wrong`.
     acquitted: RefCell<BTreeSet<IndexId>>,
     /// Indexes of which no file can be made.
     unfit: RefCell<BTreeSet<IndexId>>,

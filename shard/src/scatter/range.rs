@@ -118,6 +118,11 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
         Some((part.0, piece))
     }
 
+    /// How many owners are not read to their end.
+    pub(crate) fn owners_left(&self) -> usize {
+        self.parts.len()
+    }
+
     /// The first pieces of the owners that will be wanted after the one that is asked, but for those that were
     /// `asked` already.
     pub fn pieces_ahead(&self, asked: usize) -> Vec<(ShardId, ReadCommand)> {

@@ -79,9 +79,15 @@ pub(super) async fn gather_file<S: RowSink, P: AsyncFn()>(
     smallest: &mut Smallest<Place>,
     page: &mut Page<'_, S, P>,
 ) -> std::result::Result<(), Lost> {
-    // Of several terms a file may have some.
-    let may_be_there = is_asked || walk.may_have(range).await.map_err(of_index)?;
-    let mut is_there = may_be_there && walk.seek(&range.start).await.map_err(of_index)?;
+    let mut is_there = match is_asked && walk.has_begun() {
+        // Where its count has left it.
+        true => walk.normalize().await.map_err(of_index)?,
+        // Of several terms a file may have some.
+        false => {
+            let may_be_there = is_asked || walk.may_have(range).await.map_err(of_index)?;
+            may_be_there && walk.seek(&range.start).await.map_err(of_index)?
+        }
+    };
     while is_there && walk.is_below(&range.end).map_err(of_index)? {
         let offer = |place| smallest.offer(place);
         let offered = walk.offer_inline(&range.end, (from, to), ENTRIES_AT_ONCE, offer);
