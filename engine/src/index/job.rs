@@ -136,7 +136,6 @@ impl View {
         table: &Definition,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        let dir = layout::table_dir(self.entry.table);
         for id in self.sstable.suspects() {
             let Some(index) = table.index_by_id(id) else {
                 self.sstable.forget_doubts(id);
@@ -145,7 +144,7 @@ impl View {
             if self.sstable.is_distrusted(id) {
                 continue;
             }
-            let path = dir.join(&file_name(self.sstable.id(), id));
+            let path = layout::table_dir(self.entry.table).join(&file_name(self.sstable.id(), id));
             let known = (self.sstable.id(), self.sstable.known().proof);
             let (of, class) = ((table, index), IoClass::Compaction);
             match IndexFile::verify((disk, &path), known, of, class, pause).await {
