@@ -333,8 +333,7 @@ impl CqlType {
 
     /// Order of two valid values, as clustering by this type has it.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        // Before a value is encoded.
-        if a == b { Ordering::Equal } else { Compared::new(self, b).order_of(a) }
+        Compared::new(self, b).order_of(a)
     }
 
     /// Whether the order of values is that of their bytes.

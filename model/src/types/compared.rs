@@ -1,8 +1,9 @@
-//! One value that is compared with many: a value of many parts is encoded once, and not for each of the others.
+//! One value that is compared with many: it is encoded once, for the first of the others that is not the same bytes.
 //!
 //! Invariant: the order is that of clustering by the type (`ordered.rs`). Not here: which operators hold
 //! (`read/filter.rs`).
 
+use std::cell::OnceCell;
 use std::cmp::Ordering;
 
 use super::CqlType;
@@ -13,16 +14,14 @@ use crate::steps::step;
 pub(crate) struct Compared<'v> {
     ty: &'v CqlType,
     value: &'v [u8],
-    /// Its ordered form; none if its bytes are compared.
-    ordered: Option<Vec<u8>>,
+    /// Its ordered form, once it is needed; none if its bytes are compared.
+    ordered: OnceCell<Option<Vec<u8>>>,
     other: Vec<u8>,
 }
 
 impl<'v> Compared<'v> {
-    /// Encodes the value, unless its bytes are compared.
     pub(crate) fn new(ty: &'v CqlType, value: &'v [u8]) -> Compared<'v> {
-        let ordered = if ty.compares_bytes() { None } else { encoded(ty, value) };
-        Compared { ty, value, ordered, other: Vec::new() }
+        Compared { ty, value, ordered: OnceCell::new(), other: Vec::new() }
     }
 
     /// How the other value compares with this one.
@@ -30,8 +29,10 @@ impl<'v> Compared<'v> {
         if other == self.value {
             return Ordering::Equal;
         }
+        let Compared { ty, value, ordered, .. } = self;
+        let encode = || if ty.compares_bytes() { None } else { encoded(ty, value) };
         // A value that cannot be ordered (a duration) compares by its bytes.
-        let Some(ordered) = &self.ordered else { return other.cmp(self.value) };
+        let Some(ordered) = ordered.get_or_init(encode) else { return other.cmp(value) };
         self.other.clear();
         step(other.len());
         match ordered::encode(self.ty, other, &mut self.other) {
