@@ -21,7 +21,7 @@ use std::cell::Cell;
 use crate::error::{Error, Result};
 use crate::limits::{
     DEFERRED_MEMORY_SHARE, LOOKUP_MEMORY_SHARE, MEMORY_BYTES_MIN, NEAREST_MEMORY_SHARE,
-    QUEUED_MEMORY_SHARE, RANGE_READ_MEMORY_SHARE, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
+    QUEUED_MEMORY_SHARE, SCAN_MEMORY_SHARE, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
     nearest_candidate_bytes, nearest_rows_bytes,
 };
 use crate::table::Grown;
@@ -96,8 +96,8 @@ impl Budget {
     }
 
     /// What scans of ranges may hold that are under way.
-    pub(crate) fn range_reads_max(&self) -> usize {
-        self.bytes / RANGE_READ_MEMORY_SHARE
+    pub(crate) fn scans_max(&self) -> usize {
+        self.bytes / SCAN_MEMORY_SHARE
     }
 
     /// What reads of ranges by indexes may hold that are under way.

@@ -228,7 +228,7 @@ impl Engine {
             queued_bytes: self.queues.bytes() as u64,
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
-            range_read_bytes: self.range_turns.scans.held(),
+            scan_bytes: self.range_turns.scans.held(),
             lookup_bytes: self.range_turns.lookups.held(),
             search_bytes: self.searches.held(),
             cache_hits: cache.hits,

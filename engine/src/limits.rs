@@ -117,9 +117,9 @@ pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
 
 /// Scans of ranges under way on a shard hold at most this part of its memory in windows and blocks: others wait in the
 /// order in which they came, as long as they have time. One whose table has more lanes than that goes on alone.
-pub const RANGE_READ_MEMORY_SHARE: usize = 16;
+pub const SCAN_MEMORY_SHARE: usize = 16;
 /// What such a read is counted with beside its lanes, in bytes.
-pub const RANGE_READ_BYTES: usize = 16 << 10;
+pub const SCAN_BYTES: usize = 16 << 10;
 
 /// What a scan of a range is counted with for a lane of files with such blocks, in bytes: the largest window, which has
 /// a whole block, and the block decompressed.
@@ -130,8 +130,8 @@ pub const fn lane_read_bytes(block_bytes: usize) -> usize {
 }
 
 const _: () = assert!(
-    MEMORY_BYTES_MIN / RANGE_READ_MEMORY_SHARE
-        >= RANGE_READ_BYTES + lane_read_bytes(model::limits::CHUNK_BYTES_MAX / 4),
+    MEMORY_BYTES_MIN / SCAN_MEMORY_SHARE
+        >= SCAN_BYTES + lane_read_bytes(model::limits::CHUNK_BYTES_MAX / 4),
     "the smallest shard reads a lane"
 );
 

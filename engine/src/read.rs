@@ -452,7 +452,7 @@ impl Read<'_> {
             Scope::Range(_) => {
                 let (lanes, reading) = (self.table.lanes(), self.reading(Reading::Scan));
                 for lane in lanes.iter() {
-                    let cursors = RunCursor::of_lane(lane, span, reading);
+                    let cursors = RunCursor::of_lane(&lane.parts, span, reading);
                     sources.extend(cursors.map(Source::Run));
                 }
             }

@@ -64,7 +64,7 @@ pub struct Stats {
     /// Memory of directories, wide tables and filters of open files now.
     pub index_bytes: u64,
     /// Memory that scans of ranges under way are counted with now: their windows and blocks.
-    pub range_read_bytes: u64,
+    pub scan_bytes: u64,
     /// Memory that reads of ranges by indexes under way are counted with now.
     pub lookup_bytes: u64,
     /// Memory that searches for the nearest rows under way are counted with now: rows, and candidates.

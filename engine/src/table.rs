@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::io::Disk;
 use crate::layout;
-use crate::limits::{LOOKUP_AHEAD_BYTES, RANGE_READ_BYTES, lane_read_bytes};
+use crate::limits::{LOOKUP_AHEAD_BYTES, SCAN_BYTES, lane_read_bytes};
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::Memtable;
 use crate::overwriting::Overwriting;
@@ -44,8 +44,21 @@ use crate::views::ViewsOfBase;
 /// A memtable that readers may hold while it changes or goes.
 pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
 
-/// Lanes of disjoint parts of files.
-pub(crate) type Lanes = Rc<[Rc<[FilePart]>]>;
+/// Disjoint parts of files, in the order of their tokens.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) parts: Rc<[FilePart]>,
+    /// About the bytes of the longest row of these files.
+    long_row_bytes: usize,
+}
+
+impl Lane {
+    fn new(parts: Vec<FilePart>) -> Lane {
+        let longest = parts.iter().map(|part| part.sstable.statistics().long_row_bytes()).max();
+        let long_row_bytes = usize::try_from(longest.unwrap_or(0)).unwrap_or(usize::MAX);
+        Lane { parts: parts.into(), long_row_bytes }
+    }
+}
 
 /// One table's data.
 #[derive(Debug)]
@@ -67,7 +80,7 @@ pub(crate) struct Table {
     /// How many sorted runs these are pieces of.
     runs: Cell<usize>,
     /// The same as few lanes, for who goes through a range of tokens; made when it is asked for.
-    lanes: RefCell<Option<Lanes>>,
+    lanes: RefCell<Option<Rc<[Lane]>>>,
     /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
@@ -182,12 +195,6 @@ impl View {
     pub(crate) fn newest(&self) -> i64 {
         self.sstable.statistics().newest_timestamp
     }
-}
-
-/// About the bytes of the longest row of these files.
-fn long_row_bytes(parts: &[FilePart]) -> usize {
-    let longest = parts.iter().map(|part| part.sstable.statistics().long_row_bytes()).max();
-    usize::try_from(longest.unwrap_or(0)).unwrap_or(usize::MAX)
 }
 
 /// Bytes of the files of these views of a table. A file of which a shard has several parts counts once.
@@ -377,10 +384,10 @@ impl Table {
     }
 
     /// All views in as few lanes as can be.
-    pub(crate) fn lanes(&self) -> Lanes {
+    pub(crate) fn lanes(&self) -> Rc<[Lane]> {
         let make = || {
             let views = self.views();
-            lanes_of(views.iter().filter_map(View::part)).into_iter().map(Rc::from).collect()
+            lanes_of(views.iter().filter_map(View::part)).into_iter().map(Lane::new).collect()
         };
         self.lanes.borrow_mut().get_or_insert_with(make).clone()
     }
@@ -388,14 +395,13 @@ impl Table {
     /// What a scan of all lanes is counted with, in bytes. A block has at least one row, however long.
     pub(crate) fn scan_bytes(&self) -> usize {
         let block_bytes = self.definition().options.compression.chunk_bytes();
-        let of_lane =
-            |lane: &Rc<[FilePart]>| lane_read_bytes(block_bytes.max(long_row_bytes(lane)));
-        self.lanes().iter().map(of_lane).fold(RANGE_READ_BYTES, usize::saturating_add)
+        let of_lane = |lane: &Lane| lane_read_bytes(block_bytes.max(lane.long_row_bytes));
+        self.lanes().iter().map(of_lane).fold(SCAN_BYTES, usize::saturating_add)
     }
 
     /// What a lookup is counted with, in bytes: it gives one row at a time.
     pub(crate) fn lookup_bytes(&self) -> usize {
-        let longest = self.lanes().iter().map(|lane| long_row_bytes(lane)).max().unwrap_or(0);
+        let longest = self.lanes().iter().map(|lane| lane.long_row_bytes).max().unwrap_or(0);
         longest.saturating_mul(2).saturating_add(LOOKUP_AHEAD_BYTES)
     }
 

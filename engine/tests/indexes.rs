@@ -5,7 +5,6 @@
 mod shard;
 
 use std::cell::Cell as Slot;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, RelPath, SimDisk, SimExec};
@@ -19,9 +18,9 @@ use model::read::{
     Filter, FilterTarget, Flow, Operator, PartitionRef, Partitions, ReadCommand, RowSink, Slice,
 };
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
+use model::schema::{Analysis, Index, Table, TableBuilder};
 use model::{CqlType, Deletion, Schema, Token};
-use shard::{LATER_S, TABLE, config, make, on_sim, schema_of, select_all};
+use shard::{LATER_S, TABLE, config, index_of, make, on_sim, schema_of, select_all};
 
 /// `CREATE TABLE t (k blob, c int, v int, w blob, PRIMARY KEY (k, c))`, and an index of `v` perhaps.
 fn table(is_indexed: bool) -> Table {
@@ -33,22 +32,9 @@ fn table(is_indexed: bool) -> Table {
         .and_then(TableBuilder::build);
     let mut table = table.unwrap();
     if is_indexed {
-        table.add_index(index(&table)).unwrap();
+        table.add_index(index_of(&table, "v")).unwrap();
     }
     table
-}
-
-fn index(table: &Table) -> Index {
-    Index {
-        id: IndexId(0),
-        name: "t_v".into(),
-        column: table.column("v").unwrap().id,
-        target: IndexTarget::Value,
-        kind: IndexKind::Plain,
-        class: None,
-        options: BTreeMap::new(),
-        analysis: Analysis::NONE,
-    }
 }
 
 fn clustering(table: &Table, c: i32) -> Vec<u8> {
@@ -277,6 +263,15 @@ fn files_that_came_before_their_index_are_indexed_by_a_job() {
     });
 }
 
+/// A new shard whose rows and index files are in sstables.
+async fn flushed((disk, exec): (&Disk, &SimExec), table: &Table, schema: &Schema) -> Rc<Engine> {
+    make(disk, &config(1)).await;
+    let engine = open(disk, exec, 2, schema).await;
+    write_some(&engine, table).await;
+    shard::flush(&engine).await;
+    engine
+}
+
 /// Where the index files are.
 fn index_files(sim: &SimDisk) -> Vec<RelPath> {
     let files = sim.files_of(&layout::table_dir(TABLE.0));
@@ -304,10 +299,7 @@ fn on_damaged_files(cases: std::ops::Range<u64>) {
         on_sim(11 + at, async move |sim, disk, exec| {
             let table = table(true);
             let schema = schema_of([table.clone()]);
-            make(&disk, &config(1)).await;
-            let engine = open(&disk, &exec, 2, &schema).await;
-            write_some(&engine, &table).await;
-            shard::flush(&engine).await;
+            let engine = flushed((&disk, &exec), &table, &schema).await;
             drop(engine);
             let sound: Vec<_> =
                 index_files(&sim).into_iter().map(|path| (sim.bytes(&path), path)).collect();
@@ -353,13 +345,10 @@ fn a_file_that_is_lost_again_after_it_was_read_whole_is_made_anew() {
     on_sim(31, async |sim, disk, exec| {
         let table = table(true);
         let schema = schema_of([table.clone()]);
-        make(&disk, &config(1)).await;
-        let engine = open(&disk, &exec, 2, &schema).await;
-        write_some(&engine, &table).await;
-        shard::flush(&engine).await;
+        let engine = flushed((&disk, &exec), &table, &schema).await;
         drop(engine);
-        let sound: Vec<_> =
-            index_files(&sim).into_iter().map(|path| (sim.bytes(&path).unwrap(), path)).collect();
+        let paths = index_files(&sim).into_iter();
+        let sound: Vec<_> = paths.map(|path| (sim.bytes(&path).unwrap(), path)).collect();
         let engine = open(&disk, &exec, 3, &schema).await;
         let all = select(&table, Operator::GreaterOrEqual, 0);
         for is_made_anew in [false, true] {
@@ -385,10 +374,7 @@ fn index_files_go_with_their_sstables() {
     on_sim(29, async |sim, disk, exec| {
         let table = table(true);
         let schema = schema_of([table.clone()]);
-        make(&disk, &config(1)).await;
-        let engine = open(&disk, &exec, 2, &schema).await;
-        write_some(&engine, &table).await;
-        shard::flush(&engine).await;
+        let engine = flushed((&disk, &exec), &table, &schema).await;
         assert_eq!(index_files(&sim).len(), 3);
         shard::merge_whole(&engine, 1).await;
         assert_eq!(index_files(&sim).len(), 1);
@@ -409,7 +395,7 @@ fn table_of_numbers() -> Table {
         .and_then(|t| t.regular("v", CqlType::Varint))
         .and_then(TableBuilder::build);
     let mut table = table.unwrap();
-    table.add_index(index(&table)).unwrap();
+    table.add_index(index_of(&table, "v")).unwrap();
     table
 }
 
@@ -650,7 +636,7 @@ fn a_file_without_its_index_is_gone_through_and_the_others_are_looked_up() {
 fn tombstones_of_a_partition_that_a_lookup_reads_whole_are_counted() {
     on_sim(89, async |_, disk, exec| {
         let mut table = table(false);
-        let of_key = Index { column: table.column("k").unwrap().id, ..index(&table) };
+        let of_key = Index { column: table.column("k").unwrap().id, ..index_of(&table, "v") };
         table.add_index(of_key).unwrap();
         make(&disk, &config(1)).await;
         let engine = open(&disk, &exec, 2, &schema_of([table.clone()])).await;

@@ -1,16 +1,16 @@
-//! What a lookup reads of many files side by side: short blocks of rows, and as much as it is counted with.
+//! The memory of lookups: what they read of many files side by side, and their turns beside scans.
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 mod shard;
 
+use std::cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine::io::{Disk, Rng, SimDisk};
+use engine::io::{Disk, Rng, SimDisk, SimExec};
 use engine::limits::{
-    LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD, RANGE_READ_BYTES, RANGE_READ_MEMORY_SHARE,
-    lane_read_bytes,
+    LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD, SCAN_BYTES, SCAN_MEMORY_SHARE, lane_read_bytes,
 };
 use engine::{Config, Engine, LookupPolicy, commitlog};
 use futures_lite::future::yield_now;
@@ -20,9 +20,9 @@ use model::mutation::MutationBuilder;
 use model::options::{Compression, TableOptions};
 use model::read::{Filter, FilterTarget, Flow, Operator, PartitionRef, ReadCommand, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
+use model::schema::{Analysis, Table, TableBuilder};
 use model::{CqlType, Token};
-use shard::{LATER_S, TABLE, config, flush, on_shard, schema_of, select_all, write};
+use shard::{LATER_S, TABLE, config, flush, index_of, on_shard, schema_of, select_all, write};
 
 const FILES: u64 = 24;
 /// Scans, which ask for more turns than there are.
@@ -39,16 +39,7 @@ fn table() -> Table {
         .and_then(|table| table.regular("w", CqlType::Blob))
         .and_then(TableBuilder::build)
         .unwrap();
-    let index = Index {
-        id: IndexId(0),
-        name: "t_v".into(),
-        column: table.column("v").unwrap().id,
-        target: IndexTarget::Value,
-        kind: IndexKind::Plain,
-        class: None,
-        options: BTreeMap::new(),
-        analysis: Analysis::NONE,
-    };
+    let index = index_of(&table, "v");
     table.add_index(index).unwrap();
     table
 }
@@ -84,6 +75,12 @@ struct Count {
     ops_at_first: u64,
 }
 
+impl Count {
+    fn new(sim: &SimDisk) -> Count {
+        Count { sim: sim.clone(), rows: 0, ops_at_first: 0 }
+    }
+}
+
 impl RowSink for Count {
     fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
         if self.rows == 0 {
@@ -113,7 +110,7 @@ fn check_ops_until_a_row(row_bytes: usize, is_right: fn(u64) -> bool) {
     on_shard(config, schema_of([table.clone()]), async move |engine, disk, _| {
         let Disk::Sim(sim) = disk else { panic!("a simulated disk") };
         write_files(&engine, &table, row_bytes).await;
-        let mut rows = Count { sim: sim.clone(), rows: 0, ops_at_first: 0 };
+        let mut rows = Count::new(&sim);
         let before = sim.ops();
         let pause = async || {
             assert!(engine.stats().lookup_bytes >= LOOKUP_AHEAD_BYTES as u64);
@@ -137,48 +134,87 @@ fn long_rows_are_not_read_side_by_side() {
     check_ops_until_a_row(1 << 20, |ops| ops < FILES + LOOKUP_FILES_AHEAD as u64 / 2);
 }
 
+/// Begins scans that hold what memory scans may have, while others wait for it. They go on once the flag is set.
+async fn begin_scans(engine: &Rc<Engine>, sim: &SimDisk, exec: &SimExec) -> Rc<cell::Cell<bool>> {
+    let is_over = Rc::new(cell::Cell::new(false));
+    for _ in 0..SCANS {
+        let (engine, mut rows, is_over) = (engine.clone(), Count::new(sim), is_over.clone());
+        exec.spawn(async move {
+            let pause = async || {
+                while !is_over.get() {
+                    yield_now().await;
+                }
+            };
+            engine.read(&select_all(LATER_S), &mut rows, pause).await.unwrap();
+        });
+    }
+    let scans_bytes = (engine.memory_bytes() / SCAN_MEMORY_SHARE) as u64;
+    let of_scan = (SCAN_BYTES + lane_read_bytes(CHUNK_BYTES_MAX)) as u64;
+    while engine.stats().scan_bytes + of_scan <= scans_bytes {
+        yield_now().await;
+    }
+    is_over
+}
+
+/// Lets the scans end.
+async fn end_scans(engine: &Engine, is_over: &cell::Cell<bool>) {
+    assert!(engine.stats().scan_bytes > 0, "they hold their turns until now");
+    is_over.set(true);
+    while engine.stats().scan_bytes > 0 {
+        yield_now().await;
+    }
+}
+
 /// Before: lookups waited in one line with scans, which take as long as their clients wait for them.
 #[test]
 fn a_lookup_waits_for_no_scan() {
     let table = table();
     let config = Config { memory_bytes: 32 << 20, ..config(5) };
-    let scans_bytes = (config.memory_bytes / RANGE_READ_MEMORY_SHARE) as u64;
     on_shard(config, schema_of([table.clone()]), async move |engine, disk, exec| {
         let Disk::Sim(sim) = disk else { panic!("a simulated disk") };
         write_files(&engine, &table, 4000).await;
-        let count = |sim: &SimDisk| Count { sim: sim.clone(), rows: 0, ops_at_first: 0 };
-        let is_over = Rc::new(std::cell::Cell::new(false));
-        for _ in 0..SCANS {
-            let (engine, mut rows, is_over) = (engine.clone(), count(&sim), is_over.clone());
-            exec.spawn(async move {
-                let pause = async || {
-                    while !is_over.get() {
-                        yield_now().await;
-                    }
-                };
-                engine.read(&select_all(LATER_S), &mut rows, pause).await.unwrap();
-            });
-        }
-        // No other scan has a turn.
-        let of_scan = (RANGE_READ_BYTES + lane_read_bytes(CHUNK_BYTES_MAX)) as u64;
-        while engine.stats().range_read_bytes + of_scan <= scans_bytes {
-            yield_now().await;
-        }
-        let mut rows = count(&sim);
-        let pauses = async || {
+        let is_over = begin_scans(&engine, &sim, &exec).await;
+        let (command, mut rows) = (select(&table), Count::new(&sim));
+        let gives_up = async || {
             for _ in 0..10_000 {
                 yield_now().await;
             }
-            panic!("the lookup waits for the scan");
+            panic!("the lookup waits for the scans");
         };
-        let command = select(&table);
         let lookup = async { engine.read(&command, &mut rows, yield_now).await.unwrap() };
-        futures_lite::future::or(lookup, pauses()).await;
-        assert!(engine.stats().range_read_bytes + of_scan > scans_bytes);
+        futures_lite::future::or(lookup, gives_up()).await;
         assert_eq!((rows.rows, engine.stats().lookup_bytes), (FILES, 0));
-        is_over.set(true);
-        while engine.stats().range_read_bytes > 0 {
+        end_scans(&engine, &is_over).await;
+    });
+}
+
+/// Before: it held the turn of a lookup while it waited for that of a scan, and others waited for both.
+#[test]
+fn a_lookup_that_is_a_scan_gives_its_turn_back_before_it_waits() {
+    let table = table();
+    let config = Config { memory_bytes: 32 << 20, ..config(5) };
+    on_shard(config, schema_of([table.clone()]), async move |engine, disk, exec| {
+        let Disk::Sim(sim) = disk else { panic!("a simulated disk") };
+        write_files(&engine, &table, 4000).await;
+        // All rows are candidates: a scan is cheaper.
+        engine.set_lookup_policy(LookupPolicy::WhereWorth);
+        let is_over = begin_scans(&engine, &sim, &exec).await;
+        let (reading, command, is_read) = (engine.clone(), select(&table), is_over.clone());
+        let (found, mut rows) = (Rc::new(cell::Cell::new(0)), Count::new(&sim));
+        let given = found.clone();
+        exec.spawn(async move {
+            reading.read(&command, &mut rows, yield_now).await.unwrap();
+            assert!(is_read.get(), "it waits for the scans");
+            given.set(rows.rows);
+        });
+        for _ in 0..10_000 {
             yield_now().await;
         }
+        assert_eq!((found.get(), engine.stats().lookup_bytes), (0, 0));
+        end_scans(&engine, &is_over).await;
+        while found.get() == 0 {
+            yield_now().await;
+        }
+        assert_eq!(found.get(), FILES);
     });
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine::Config;
-use engine::limits::{RANGE_READ_BYTES, RANGE_READ_MEMORY_SHARE, lane_read_bytes};
+use engine::limits::{SCAN_BYTES, SCAN_MEMORY_SHARE, lane_read_bytes};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -45,8 +45,8 @@ impl RowSink for Count {
 #[test]
 fn range_reads_at_once_hold_a_part_of_the_memory_and_are_all_answered() {
     let config = Config { memory_bytes: 32 << 20, ..config(3) };
-    let most = config.memory_bytes / RANGE_READ_MEMORY_SHARE;
-    let of_read = RANGE_READ_BYTES + RUNS as usize * lane_read_bytes(16 << 10);
+    let most = config.memory_bytes / SCAN_MEMORY_SHARE;
+    let of_read = SCAN_BYTES + RUNS as usize * lane_read_bytes(16 << 10);
     on_shard(config, schema_of([key_value(Default::default())]), async move |engine, _, exec| {
         for run in 0..RUNS {
             for key in 0..ROWS {
@@ -65,7 +65,7 @@ fn range_reads_at_once_hold_a_part_of_the_memory_and_are_all_answered() {
                 let pause = async || {
                     under_way.borrow_mut().insert(number);
                     largest.set(largest.get().max(under_way.borrow().len()));
-                    assert!(engine.stats().range_read_bytes <= most as u64);
+                    assert!(engine.stats().scan_bytes <= most as u64);
                     yield_now().await;
                 };
                 let end = engine.read(&select_all(LATER_S), &mut rows, pause).await.unwrap();
@@ -79,7 +79,7 @@ fn range_reads_at_once_hold_a_part_of_the_memory_and_are_all_answered() {
         }
         let largest = largest.get();
         assert!(largest * of_read <= most && largest > 1, "{largest} reads were under way");
-        assert_eq!(engine.stats().range_read_bytes, 0);
+        assert_eq!(engine.stats().scan_bytes, 0);
     });
 }
 
@@ -89,7 +89,7 @@ fn reads_of_long_rows_count_with_these() {
     const LONG: usize = 300 << 10;
     let log = engine::commitlog::Config { segment_bytes: 4 << 20, ..config(5).log };
     let config = Config { memory_bytes: 32 << 20, log, ..config(5) };
-    let most = config.memory_bytes / RANGE_READ_MEMORY_SHARE / (2 * LONG);
+    let most = config.memory_bytes / SCAN_MEMORY_SHARE / (2 * LONG);
     on_shard(config, schema_of([key_value(Default::default())]), async move |engine, _, exec| {
         for key in 0..12 {
             write(&engine, &put(key, &[7; LONG])).await.unwrap();
@@ -146,7 +146,7 @@ fn a_range_read_that_is_dropped_while_it_waits_lets_the_next_one_begin() {
         while ended.get() < 60 {
             yield_now().await;
         }
-        assert_eq!(engine.stats().range_read_bytes, 0);
+        assert_eq!(engine.stats().scan_bytes, 0);
     });
 }
 

@@ -9,7 +9,7 @@
 //!
 //! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_SHARE`]. Not counted: what the
 //! engine holds for a read, and what is on its way between cores: these have parts of the memory of their own
-//! (`engine::limits::RANGE_READ_MEMORY_SHARE`, `shard::limits::PIECES_MEMORY_SHARE`).
+//! (`engine::limits::SCAN_MEMORY_SHARE`, `shard::limits::PIECES_MEMORY_SHARE`).
 
 use std::cell::Cell;
 use std::rc::Rc;

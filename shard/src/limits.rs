@@ -25,7 +25,7 @@ pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 pub const VIEW_CREDITS_OF: usize = 4;
 
 /// The same for scans of ranges, each of which may take seconds: short requests have the others.
-pub const RANGE_CREDITS_OF: usize = 8;
+pub const SCAN_CREDITS_OF: usize = 8;
 /// The same for reads of ranges by indexes: they wait behind no scan.
 pub const LOOKUP_CREDITS_OF: usize = 8;
 /// The same for what ends another request: that is answered at once, and waits behind no other.
@@ -219,11 +219,11 @@ const _: () = assert!(PIECES_MEMORY_SHARE <= RANGE_PIECES_MEMORY_SHARE, "and mor
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_OF, "each line has credits");
-const _: () = assert!(END_CREDITS_OF >= VIEW_CREDITS_OF && END_CREDITS_OF >= RANGE_CREDITS_OF);
+const _: () = assert!(END_CREDITS_OF >= VIEW_CREDITS_OF && END_CREDITS_OF >= SCAN_CREDITS_OF);
 const _: () = assert!(END_CREDITS_OF >= LOOKUP_CREDITS_OF);
 const _: () = assert!(
     MAILBOX_SLOTS_MIN / VIEW_CREDITS_OF
-        + MAILBOX_SLOTS_MIN / RANGE_CREDITS_OF
+        + MAILBOX_SLOTS_MIN / SCAN_CREDITS_OF
         + MAILBOX_SLOTS_MIN / LOOKUP_CREDITS_OF
         + MAILBOX_SLOTS_MIN / END_CREDITS_OF
         < MAILBOX_SLOTS_MIN * 3 / 4,

@@ -30,7 +30,7 @@ use engine::{Error, Result};
 use slab::Slab;
 
 use crate::limits::{
-    END_CREDITS_OF, LOOKUP_CREDITS_OF, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, RANGE_CREDITS_OF,
+    END_CREDITS_OF, LOOKUP_CREDITS_OF, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, SCAN_CREDITS_OF,
     VIEW_CREDITS_OF,
 };
 use crate::mailbox::{Inbox, Outbox, Port};
@@ -212,7 +212,7 @@ impl<P: Protocol> Peers<P> {
     pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
-        let parts = [VIEW_CREDITS_OF, RANGE_CREDITS_OF, LOOKUP_CREDITS_OF, END_CREDITS_OF];
+        let parts = [VIEW_CREDITS_OF, SCAN_CREDITS_OF, LOOKUP_CREDITS_OF, END_CREDITS_OF];
         let [noted, scans, lookups, ends] = parts.map(|part| (credits / part).max(1));
         let any = credits - noted - scans - lookups - ends;
         let credits = [any, noted, scans, lookups, ends];

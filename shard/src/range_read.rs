@@ -175,8 +175,8 @@ where
         .await;
     }
 
-    /// Waits for the page whose turn it is, while the others go on; `None`, once, if it takes long and is not that of the
-    /// last owner.
+    /// Waits for the page whose turn it is, while the others go on; `None`, once, if it takes long while another shard
+    /// could be asked, too.
     async fn wait(&mut self, turn: &mut Piece<F>, owners_left: usize) -> Option<Result<Page>> {
         poll_fn(|context| {
             turn.poll(context);

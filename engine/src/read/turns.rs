@@ -28,7 +28,7 @@ pub(crate) struct RangeTurns {
 impl RangeTurns {
     /// What this memory has for them.
     pub(crate) fn new(budget: &Budget) -> RangeTurns {
-        let [scans, lookups] = [budget.range_reads_max(), budget.lookups_max()];
+        let [scans, lookups] = [budget.scans_max(), budget.lookups_max()];
         let [scans, lookups] = [scans, lookups].map(|bytes| Semaphore::new(bytes as u64));
         RangeTurns { scans, lookups }
     }
@@ -44,10 +44,9 @@ impl<'r> Read<'r> {
     /// The turn of a read that may use an index, once it has come; `None` for one that may not, or waits for nothing.
     pub(super) async fn turn_of_lookup(&self) -> Option<Permit<'r>> {
         let turns = self.turns.filter(|_| self.wait_policy == WaitPolicy::Endless)?;
-        self.usable_lookups().next()?;
-        let views = self.table.views();
-        let goes_through_rows = self
-            .usable_lookups()
+        let (mut lookups, views) = (self.usable_lookups().peekable(), self.table.views());
+        lookups.peek()?;
+        let goes_through_rows = lookups
             .any(|lookup| views.iter().any(|view| view.sstable.index(lookup.index).is_none()));
         let scan_bytes = if goes_through_rows { self.table.scan_bytes() } else { 0 };
         let bytes = self.table.lookup_bytes().saturating_add(scan_bytes);

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 #![allow(dead_code, clippy::allow_attributes, reason = "each test file uses its part")]
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use futures_lite::future::yield_now;
@@ -15,7 +16,9 @@ use messina_engine::layout::{self, Layout, Secret};
 use messina_engine::{Config, Engine, Error, commitlog};
 use model::options::{KeyspaceOptions, TableOptions};
 use model::read::{Limits, Partitions, ReadCommand, Slice};
-use model::schema::{SchemaChange, Table, TableBuilder};
+use model::schema::{
+    Analysis, Index, IndexId, IndexKind, IndexTarget, SchemaChange, Table, TableBuilder,
+};
 use model::{CqlType, Schema, TableId, Token, TokenRange};
 use uuid::Uuid;
 
@@ -33,6 +36,20 @@ pub(crate) fn key_value(options: TableOptions) -> Table {
         .and_then(|table| table.regular("v", CqlType::Blob))
         .and_then(TableBuilder::build)
         .unwrap()
+}
+
+/// A plain index of the values of a column.
+pub(crate) fn index_of(table: &Table, column: &str) -> Index {
+    Index {
+        id: IndexId(0),
+        name: format!("{}_{column}", table.name),
+        column: table.column(column).unwrap().id,
+        target: IndexTarget::Value,
+        kind: IndexKind::Plain,
+        class: None,
+        options: BTreeMap::new(),
+        analysis: Analysis::NONE,
+    }
 }
 
 /// A keyspace with these tables.

@@ -71,7 +71,7 @@ fn gather_some(
     (looked_at, None)
 }
 
-/// Offers what a file has of these terms between two places, whose filters were asked or are asked now.
+/// Offers what a file has of these terms between two places. `is_asked`: its filters were asked for them before.
 pub(super) async fn gather_file<S: RowSink, P: AsyncFn()>(
     (walk, is_asked): (&mut TermWalk, bool),
     range: &Slice,
