@@ -239,7 +239,6 @@ impl Executor {
 
     #[inline]
     fn call(&self, session: &Rc<Session>, header: &Header) -> Call {
-        self.state.follow(&self.shard);
         let trace = header.flags.has(Flags::TRACING).then(|| {
             let (node, me) = (self.state.node(), self.shard.me().index());
             Box::new(Trace::begin(self.state.ids(), session.peer.ip(), node.address, me))
@@ -278,7 +277,7 @@ impl Executor {
 
     #[inline]
     fn execute(self: &Rc<Self>, mut call: Call, execute: &Execute<'_>, out: &mut Vec<u8>) -> Flow {
-        let found = self.state.prepared().borrow_mut().get(execute.id);
+        let found = self.state.prepared(&self.shard, execute.id);
         let Some(statement) = found else {
             return self.refuse(call, ExecuteError::Unprepared(execute.id.to_vec()), out);
         };

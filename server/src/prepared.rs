@@ -9,6 +9,9 @@
 //! to the young ones, and when these fill half the bound, the old ones go. A client whose statement
 //! was forgotten is told UNPREPARED and prepares again, as drivers do by themselves.
 //!
+//! A change of the schema costs nothing by itself: a statement is checked when it is used again, and all of them
+//! together at every [`CHANGES_UNCHECKED_MAX`]th change, since each that is not valid any more keeps a table of old.
+//!
 //! Invariants
 //! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the
 //!    statement that fills it.
@@ -21,7 +24,17 @@ use hashbrown::HashMap;
 /// What PREPARED names: the MD5 of keyspace and text, the same on every core and after a restart.
 pub(crate) type StatementId = [u8; 16];
 
-type Generation<S> = HashMap<StatementId, (Rc<S>, usize), foldhash::fast::RandomState>;
+/// Changes of the schema after which all statements are checked, used or not.
+const CHANGES_UNCHECKED_MAX: u64 = 16;
+
+/// A compiled statement, its bytes, and the number of the last schema by which it was valid.
+struct Kept<S> {
+    statement: Rc<S>,
+    bytes: usize,
+    valid_in: u64,
+}
+
+type Generation<S> = HashMap<StatementId, Kept<S>, foldhash::fast::RandomState>;
 
 /// The compiled statements of one core, by id, in two generations.
 pub(crate) struct PreparedCache<S> {
@@ -29,31 +42,56 @@ pub(crate) struct PreparedCache<S> {
     old: Generation<S>,
     young_bytes: usize,
     bytes_max: usize,
+    /// Number of the schema by which all of them were checked last.
+    checked_in: u64,
 }
 
 impl<S> PreparedCache<S> {
     /// An empty cache.
     pub(crate) fn new(bytes_max: usize) -> PreparedCache<S> {
         let (young, old) = (Generation::default(), Generation::default());
-        PreparedCache { young, old, young_bytes: 0, bytes_max }
+        PreparedCache { young, old, young_bytes: 0, bytes_max, checked_in: 0 }
     }
 
-    /// The statement, if it is known.
+    /// The statement, if it is known and still valid by the schema of this number, which `is_valid` knows.
     #[inline]
-    pub(crate) fn get(&mut self, id: &[u8]) -> Option<Rc<S>> {
-        if let Some((statement, _)) = self.young.get(id) {
-            return Some(statement.clone());
+    pub(crate) fn get(
+        &mut self,
+        id: &[u8],
+        schema: u64,
+        is_valid: impl Fn(&S) -> bool,
+    ) -> Option<Rc<S>> {
+        match self.young.get(id) {
+            Some(kept) if kept.valid_in == schema => Some(kept.statement.clone()),
+            _ => self.check(id, schema, is_valid),
         }
-        let (id, (statement, bytes)) = self.old.remove_entry(id)?;
-        self.put(id, statement.clone(), bytes);
-        Some(statement)
     }
 
-    /// Remembers a statement that takes so many bytes.
-    pub(crate) fn put(&mut self, id: StatementId, statement: Rc<S>, bytes: usize) {
+    /// The same for a statement that is old, or that the schema has changed since.
+    #[cold]
+    fn check(&mut self, id: &[u8], schema: u64, is_valid: impl Fn(&S) -> bool) -> Option<Rc<S>> {
+        if schema >= self.checked_in + CHANGES_UNCHECKED_MAX {
+            self.check_all(schema, &is_valid);
+        }
+        let (id, kept) = match self.young.remove_entry(id) {
+            Some((id, kept)) => {
+                self.young_bytes -= kept.bytes;
+                (id, kept)
+            }
+            None => self.old.remove_entry(id)?,
+        };
+        if kept.valid_in != schema && !is_valid(&kept.statement) {
+            return None;
+        }
+        self.put(id, kept.statement.clone(), kept.bytes, schema);
+        Some(kept.statement)
+    }
+
+    /// Remembers a statement that takes so many bytes and is valid by the schema of this number.
+    pub(crate) fn put(&mut self, id: StatementId, statement: Rc<S>, bytes: usize, schema: u64) {
         self.old.remove(&id);
-        if let Some((_, before)) = self.young.insert(id, (statement, bytes)) {
-            self.young_bytes -= before;
+        if let Some(before) = self.young.insert(id, Kept { statement, bytes, valid_in: schema }) {
+            self.young_bytes -= before.bytes;
         }
         self.young_bytes += bytes;
         if self.young_bytes > self.bytes_max / 2 {
@@ -62,17 +100,23 @@ impl<S> PreparedCache<S> {
         }
     }
 
-    /// Forgets what is not valid any more.
-    pub(crate) fn retain(&mut self, valid: impl Fn(&S) -> bool) {
-        self.old.retain(|_, (statement, _)| valid(statement));
-        self.young.retain(|_, (statement, _)| valid(statement));
-        self.young_bytes = self.young.values().map(|(_, bytes)| bytes).sum();
+    /// Forgets all statements that are not valid by the schema of this number.
+    pub(crate) fn check_all(&mut self, schema: u64, is_valid: impl Fn(&S) -> bool) {
+        self.checked_in = schema;
+        for generation in [&mut self.old, &mut self.young] {
+            generation.retain(|_, kept| {
+                let valid = kept.valid_in == schema || is_valid(&kept.statement);
+                kept.valid_in = schema;
+                valid
+            });
+        }
+        self.young_bytes = self.young.values().map(|kept| kept.bytes).sum();
     }
 
     /// Everything that is known.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&StatementId, &Rc<S>)> {
         let both = self.young.iter().chain(&self.old);
-        both.map(|(id, (statement, _))| (id, statement))
+        both.map(|(id, kept)| (id, &kept.statement))
     }
 }
 
@@ -84,27 +128,46 @@ mod tests {
         [n; 16]
     }
 
-    #[test]
-    fn what_is_used_stays_and_the_bound_holds() {
-        let mut cache = PreparedCache::new(100);
-        cache.put(id(0), Rc::new(0), 10);
-        for n in 1..60 {
-            cache.put(id(n), Rc::new(n), 10);
-            assert_eq!(cache.get(&id(0)).as_deref(), Some(&0), "used after each");
-            assert!(cache.iter().count() <= 12);
-        }
-        assert_eq!(cache.get(&id(1)), None);
-        assert_eq!(cache.get(&id(59)).as_deref(), Some(&59));
-        assert_eq!(cache.get(b"no such id"), None);
+    fn get(cache: &mut PreparedCache<u8>, n: u8) -> Option<u8> {
+        cache.get(&id(n), 1, |_| unreachable!("the schema has not changed")).as_deref().copied()
     }
 
     #[test]
-    fn what_is_invalid_is_forgotten() {
+    fn what_is_used_stays_and_the_bound_holds() {
         let mut cache = PreparedCache::new(100);
-        (0..6).for_each(|n| cache.put(id(n), Rc::new(n), 10));
-        cache.retain(|n| n % 2 == 0);
+        cache.put(id(0), Rc::new(0), 10, 1);
+        for n in 1..60 {
+            cache.put(id(n), Rc::new(n), 10, 1);
+            assert_eq!(get(&mut cache, 0), Some(0), "used after each");
+            assert!(cache.iter().count() <= 12);
+        }
+        assert_eq!(get(&mut cache, 1), None);
+        assert_eq!(get(&mut cache, 59), Some(59));
+        assert_eq!(get(&mut cache, 99), None);
+    }
+
+    #[test]
+    fn what_is_invalid_is_not_found() {
+        let mut cache = PreparedCache::new(100);
+        (0..6).for_each(|n| cache.put(id(n), Rc::new(n), 10, 1));
+        for n in 0..6 {
+            let found = cache.get(&id(n), 2, |n| n % 2 == 0);
+            assert_eq!(found.as_deref().copied(), (n % 2 == 0).then_some(n));
+            let again = cache.get(&id(n), 2, |_| unreachable!("it was checked"));
+            assert_eq!(again, found);
+        }
+        assert_eq!((cache.iter().count(), cache.young_bytes), (3, 30));
+    }
+
+    #[test]
+    fn what_is_not_used_is_checked_after_some_changes() {
+        let mut cache = PreparedCache::new(1000);
+        (0..6).for_each(|n| cache.put(id(n), Rc::new(n), 10, 1));
+        cache.get(&id(0), CHANGES_UNCHECKED_MAX - 1, |n| n % 2 == 0);
+        assert_eq!(cache.iter().count(), 6, "a change costs little");
+        cache.get(&id(0), CHANGES_UNCHECKED_MAX, |n| n % 2 == 0);
         let mut left: Vec<u8> = cache.iter().map(|(_, n)| **n).collect();
         left.sort_unstable();
-        assert_eq!(left, [0, 2, 4]);
+        assert_eq!((left, cache.young_bytes), (vec![0, 2, 4], 30));
     }
 }

@@ -112,7 +112,7 @@ impl Executor {
                     statement
                 }
                 BatchText::Prepared(id) => {
-                    let found = self.state.prepared().borrow_mut().get(id);
+                    let found = self.state.prepared(&self.shard, id);
                     found.ok_or_else(|| ExecuteError::Unprepared(id.to_vec()))?
                 }
             };

@@ -93,7 +93,7 @@ impl Executor {
         (answers, snapshots): (Vec<Answer>, Vec<Snapshot>),
     ) -> Vec<Row> {
         let Some(command) = &bound.command else { return Vec::new() };
-        let prepared = self.state.prepared().borrow();
+        let prepared = self.state.all_prepared(&self.shard);
         let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
             let keyspace = statement.keyspace.clone();
             PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }

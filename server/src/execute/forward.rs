@@ -161,7 +161,7 @@ impl Executor {
                 (Rc::new(statement), &query.parameters, Target::Query)
             }
             Request::Execute(execute) => {
-                let found = self.state.prepared().borrow_mut().get(execute.id);
+                let found = self.state.prepared(&self.shard, execute.id);
                 let found = found.ok_or_else(|| ExecuteError::Unprepared(execute.id.to_vec()))?;
                 let target = Target::of(execute, &found).as_known_to(result_id, &found);
                 (found, &execute.parameters, target)

@@ -2,7 +2,7 @@
 //!
 //! Built when the shard is open, and complete from then on.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Ref, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) all: Vec<(String, String)>,
 }
 
+type Prepared = PreparedCache<ServerStatement>;
 type Sessions = HashMap<ConnectionId, Rc<Session>, foldhash::fast::RandomState>;
 
 /// One core's state. See the module.
@@ -65,9 +66,7 @@ pub(crate) struct NodeState {
     functions: Functions,
     clock: Rc<Clock>,
     sessions: RefCell<Sessions>,
-    prepared: RefCell<PreparedCache<ServerStatement>>,
-    /// Number of the schema that `prepared` was last checked against.
-    schema_number: Cell<u64>,
+    prepared: RefCell<Prepared>,
 }
 
 impl NodeState {
@@ -86,7 +85,6 @@ impl NodeState {
             clock,
             sessions: RefCell::default(),
             prepared,
-            schema_number: Cell::new(0),
         }
     }
 
@@ -120,24 +118,24 @@ impl NodeState {
         &self.sessions
     }
 
-    /// The statements that EXECUTE finds on this core.
-    pub(super) fn prepared(&self) -> &RefCell<PreparedCache<ServerStatement>> {
-        &self.prepared
-    }
-
-    /// Forgets the statements that were compiled against tables that have changed since.
+    /// The statement that EXECUTE names, if this core knows it and no table has changed that it was compiled against.
     #[inline]
-    pub(super) fn follow(&self, shard: &Shard<Peering>) {
-        if self.schema_number.get() != shard.schema_number() {
-            self.follow_changed(shard);
-        }
+    pub(super) fn prepared(
+        &self,
+        shard: &Shard<Peering>,
+        id: &[u8],
+    ) -> Option<Rc<ServerStatement>> {
+        let is_valid = |statement: &ServerStatement| statement.is_valid(&shard.schema());
+        self.prepared.borrow_mut().get(id, shard.schema_number(), is_valid)
     }
 
-    #[cold]
-    fn follow_changed(&self, shard: &Shard<Peering>) {
+    /// The statements that EXECUTE finds on this core.
+    pub(super) fn all_prepared(&self, shard: &Shard<Peering>) -> Ref<'_, Prepared> {
         let schema = shard.schema();
-        self.schema_number.set(schema.number);
-        self.prepared.borrow_mut().retain(|statement| statement.is_valid(&schema));
+        self.prepared
+            .borrow_mut()
+            .check_all(schema.number, |statement| statement.is_valid(&schema));
+        self.prepared.borrow()
     }
 
     /// The wall clock of this pass, in microseconds.
@@ -210,13 +208,13 @@ impl NodeState {
     ) -> cql::Result<Rc<ServerStatement>> {
         // Qualified, or of a session without keyspace; or else of this keyspace.
         for id in [ServerStatement::id_of(text, None), ServerStatement::id_of(text, keyspace)] {
-            if let Some(known) = self.prepared.borrow_mut().get(&id) {
+            if let Some(known) = self.prepared(shard, &id) {
                 return Ok(known);
             }
         }
         let statement = Rc::new(self.compile(shard, text, keyspace)?);
-        let bytes = statement.bytes();
-        self.prepared.borrow_mut().put(statement.id, statement.clone(), bytes);
+        let (bytes, schema) = (statement.bytes(), shard.schema_number());
+        self.prepared.borrow_mut().put(statement.id, statement.clone(), bytes, schema);
         Ok(statement)
     }
 }

@@ -116,7 +116,6 @@ impl Executor {
     /// Answers a peer, now or when the disk has answered.
     #[inline]
     pub(super) fn answer(self: &Rc<Self>, asker: Asker, ask: Ask) {
-        self.state.follow(&self.shard);
         if let Ask::Select { frame, keyspace, result_id, number } = ask {
             self.select_for_peer(asker, &frame, keyspace.as_deref(), (result_id, number));
             return self.frames.put_back(frame);
