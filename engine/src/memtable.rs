@@ -20,6 +20,7 @@ mod cursor;
 mod leaves;
 mod partition;
 mod parts;
+mod prefetch;
 mod ranges;
 pub(crate) mod terms;
 #[cfg(test)]
@@ -36,9 +37,10 @@ use model::{Deletion, Token};
 use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
 pub(crate) use parts::{RowBound, unite};
 use parts::{Taken, cells_of};
+use prefetch::{prefetch, prefetch_value};
 use terms::Terms;
 
-use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
+use crate::limits::{COVERED_ROWS_MAX, PREFETCHED_ENTRIES, ROW_IN_PARTS_BYTES_MIN};
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
 const SLAB_PARTITIONS: usize = 256;
@@ -212,6 +214,21 @@ impl Memtable {
         self.directory.find(token.biased(), |locator| {
             self.partition(locator.index).key.get(&self.arena).cmp(key)
         })
+    }
+
+    /// Asks the processor for the partitions that a scan from this place comes to soon, and for the only row of one.
+    #[inline]
+    fn prefetch(&self, place: Place) {
+        if let Some(later) = self.directory.ahead(place, 2 * PREFETCHED_ENTRIES) {
+            prefetch_value(self.partition(later.index));
+        }
+        if let Some(next) = self.directory.ahead(place, PREFETCHED_ENTRIES) {
+            let partition = self.partition(next.index);
+            prefetch(partition.key.get(&self.arena));
+            if let Some(row) = partition.rows.only() {
+                prefetch(row.bytes(&self.arena));
+            }
+        }
     }
 
     #[inline]

@@ -19,6 +19,7 @@ mod part;
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use model::bytes::compare;
 use model::key;
 use model::ordered::Reader;
 use model::read::{Flow, PartitionRef, Resume, RowSink};
@@ -368,7 +369,9 @@ impl<'a> ResultEncoder<'a> {
         row: Option<RowRef<'_>>,
     ) -> Result<Flow> {
         let key = self.group_key(grouping.by, partition, clustering, row)?;
-        if grouping.current.as_ref().is_some_and(|current| *current != key) {
+        // Without GROUP BY the keys are empty, which `compare` sees at once.
+        let is_same = |current: &Vec<u8>| compare(current, &key).is_eq();
+        if grouping.current.as_ref().is_some_and(|current| !is_same(current)) {
             self.end_group(grouping)?;
             grouping.current = None;
         }

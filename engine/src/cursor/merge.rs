@@ -197,6 +197,17 @@ impl<C: Lane> Merge<C> {
         if self.reversed { order.reverse() } else { order }
     }
 
+    /// The lane, if it is the only one and no deletion is in force: its rows are the merge's.
+    #[inline]
+    fn only(&mut self) -> Option<&mut State<C>> {
+        match &mut self.lanes[..] {
+            [lane] if lane.here && lane.used && self.in_force.is_none() && !self.defers => {
+                Some(lane)
+            }
+            _ => None,
+        }
+    }
+
     /// Uses the changes at the position of lane `index`; whether another deletion is now in force.
     fn take_changes(&mut self, index: usize) -> bool {
         let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
@@ -296,6 +307,14 @@ impl<C: Lane> Cursor for Merge<C> {
     }
 
     async fn next(&mut self) -> Result<bool> {
+        if let Some(lane) = self.only() {
+            lane.shows = lane.cursor.next().await?;
+            lane.used = lane.shows && !lane.cursor.fragment().is_change();
+            if lane.used {
+                self.shown = Shown::Lane(0);
+                return Ok(true);
+            }
+        }
         loop {
             self.go_to_fragment().await?;
             // A lane at its end stays unused and shows nothing.

@@ -121,6 +121,9 @@ impl<'c> MemtableCursor<'c> {
         let (token, key) = (partition.token, partition.key.get(&memtable.arena));
         let ascends = !self.started || (self.token, self.key.as_slice()) < (token, key);
         assert!(ascends, "partitions ascend");
+        if self.started && matches!(self.span.scope, Scope::Range(_)) {
+            memtable.prefetch(place);
+        }
         self.started = true;
         self.version = memtable.version;
         self.directory_place = place;
@@ -238,7 +241,7 @@ impl Inside {
             match (clustering, hold.until) {
                 (Some(clustering), until) if until.is_none_or(|until| clustering < until) => {
                     self.at_done = true;
-                    return self.show(source, place, clustering);
+                    return self.show(source, place, clustering, false);
                 }
                 (_, Some(border)) if border < &*slice.end => self.go_to(border),
                 _ => self.go_to(&slice.end),
@@ -270,7 +273,7 @@ impl Inside {
                 (Some((place, clustering)), until)
                     if until.is_none_or(|until| clustering >= until) =>
                 {
-                    return self.show(source, place, clustering);
+                    return self.show(source, place, clustering, true);
                 }
                 (_, Some(border)) if border > &*slice.start => self.go_to(border),
                 _ => self.go_to(&slice.start),
@@ -300,10 +303,20 @@ impl Inside {
         self.row_place = None;
     }
 
-    fn show(&mut self, source: &Source<'_>, place: Place, clustering: &[u8]) -> ControlFlow<()> {
+    fn show(
+        &mut self,
+        source: &Source<'_>,
+        place: Place,
+        clustering: &[u8],
+        reversed: bool,
+    ) -> ControlFlow<()> {
         self.at.clear();
         self.at.extend_from_slice(clustering);
         let place = source.partition.rows.normalize(place);
+        // Behind another row: the span has many.
+        if self.row_place.is_some() {
+            source.partition.rows.prefetch(&source.memtable.arena, place, reversed);
+        }
         let entry = source.partition.rows.get(place).expect("a row that was found");
         self.row.clear();
         let base = entry.row(&source.memtable.arena);

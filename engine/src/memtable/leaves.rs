@@ -111,6 +111,22 @@ impl<E: Entry> Leaves<E> {
         self.leaves.get(place.leaf)?.get(place.index)
     }
 
+    /// The entry so many after a place, if it is in the same leaf or the next.
+    #[inline]
+    pub(super) fn ahead(&self, place: Place, count: usize) -> Option<&E> {
+        let (leaf, index) = (self.leaves.get(place.leaf)?, place.index + count);
+        match index.checked_sub(leaf.len()) {
+            None => leaf.get(index),
+            Some(behind) => self.leaves.get(place.leaf + 1)?.get(behind),
+        }
+    }
+
+    /// The entry so many before a place, if it is in the same leaf.
+    #[inline]
+    pub(super) fn behind(&self, place: Place, count: usize) -> Option<&E> {
+        self.leaves.get(place.leaf)?.get(place.index.checked_sub(count)?)
+    }
+
     /// The entry at a place, to be changed without moving it.
     #[inline]
     pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut E> {

@@ -12,7 +12,9 @@ use model::{Deletion, Token};
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves, Place};
 use super::parts::RowParts;
+use super::prefetch::prefetch;
 use super::ranges::Ranges;
+use crate::limits::PREFETCHED_ENTRIES;
 
 /// One partition of a memtable: its deletions, its static row and its rows.
 #[derive(Debug)]
@@ -134,6 +136,12 @@ impl RowEntry {
         arena.get(self.slot.handle, self.clustering_len as usize)
     }
 
+    /// The clustering key and the row behind it.
+    #[inline]
+    pub(super) fn bytes<'a>(&self, arena: &'a Arena) -> &'a [u8] {
+        self.slot.get(arena)
+    }
+
     #[inline]
     pub(super) fn row<'a>(&self, arena: &'a Arena) -> RowRef<'a> {
         RowRef::trusted(&self.slot.get(arena)[self.clustering_len as usize..])
@@ -221,6 +229,19 @@ impl Rows {
             Rows::None => None,
             Rows::One(_) => (place == Place::SECOND).then_some(Place::START),
             Rows::Many(rows) => rows.before(place),
+        }
+    }
+
+    /// Asks the processor for the row that a scan from this place comes to soon.
+    #[inline]
+    pub(super) fn prefetch(&self, arena: &Arena, place: Place, reversed: bool) {
+        let Rows::Many(rows) = self else { return };
+        let soon = match reversed {
+            false => rows.ahead(place, PREFETCHED_ENTRIES),
+            true => rows.behind(place, PREFETCHED_ENTRIES),
+        };
+        if let Some(entry) = soon {
+            prefetch(entry.bytes(arena));
         }
     }
 
