@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::cell::Place;
 use crate::schema::Role;
 use crate::statement::{Item, Relation, Select};
-use crate::table::{Read, Table, key_token};
+use crate::table::{Read, Table};
 use crate::text::parts;
 use crate::value::{FIELDS, Type, Value};
 
@@ -92,8 +92,10 @@ fn found(table: &Table, select: &Select) -> Vec<Found> {
         select.relations.iter().any(|relation| relation.columns().iter().any(is_of_rows));
     let is_reversed = matches!(select.order, Some((_, true)));
     let mut all = Vec::new();
-    for (number, partition) in table.partitions.values().enumerate() {
-        let token = key_token(&partition.keys);
+    for (number, (&(token, _), partition)) in table.partitions.iter().enumerate() {
+        if !is_chosen(table, select, token, number, &partition.keys) {
+            continue;
+        }
         let statics = table.statics(partition);
         let found = |places: Option<&[Place]>, regulars: Option<&Vec<Read>>| {
             let mut values = statics.clone();
@@ -127,6 +129,15 @@ fn found(table: &Table, select: &Select) -> Vec<Found> {
         }
     }
     all
+}
+
+/// Whether the conditions on its key alone choose a partition: rows of others need not be put together.
+fn is_chosen(table: &Table, select: &Select, token: i64, partition: usize, keys: &[Value]) -> bool {
+    let values = keys.iter().map(|key| Some((key.clone(), Vec::new()))).collect();
+    let key = Found { token, partition, values };
+    let is_of_key =
+        |one: &&Relation| one.columns().iter().all(|column| *column < table.schema.partition);
+    select.relations.iter().filter(is_of_key).all(|relation| holds(relation, &key))
 }
 
 fn holds(relation: &Relation, row: &Found) -> bool {
