@@ -171,9 +171,6 @@ fn holds(relation: &Relation, row: &Found) -> bool {
 }
 
 fn order(table: &Table, a: &Found, b: &Found, count: usize, is_reversed: bool) -> Ordering {
-    if a.partition == b.partition {
-        return Ordering::Equal;
-    }
     for column in table.schema.clusterings().take(count) {
         // Null, of a partition with static columns alone, comes first, or last where the order is reversed.
         let place = |row: &Found| {
