@@ -90,14 +90,6 @@ fn dates_and_timestamps_count_from_1970() {
 }
 
 #[test]
-fn a_timestamp_may_be_now() {
-    let (first, later) = (millis("now"), millis("NOW"));
-    assert!(first > millis("2026-01-01") && (first..first + 60_000).contains(&later));
-    assert!(value(" now", &CqlType::Timestamp).is_err());
-    assert!(value("now", &CqlType::Date).is_err());
-}
-
-#[test]
 fn durations_are_read_in_every_form() {
     let duration = |text: &str| text.parse::<Duration>().unwrap();
     let all = Duration { months: 14, days: 24, nanos: 14_707_008_009_010 };

@@ -2,8 +2,6 @@
 //!
 //! Dates are proleptic Gregorian and may have any year the type can hold. A timestamp without a zone is UTC (`zone.rs`).
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use super::zone::{Behind, ahead_ms};
 use crate::error::{Error, Result};
 
@@ -230,15 +228,10 @@ pub(super) fn time_of_day(text: &str) -> Result<i64> {
     })
 }
 
-/// A timestamp in wire form: text, or milliseconds since 1970. The empty text is the empty value, and `now` in any case
-/// the time at which it is read: where a statement is prepared, that of its preparation, as in Cassandra.
+/// A timestamp in wire form: text, or milliseconds since 1970. The empty text is the empty value.
 pub(super) fn timestamp(text: &str) -> Result<Vec<u8>> {
     if text.is_empty() {
         return Ok(Vec::new());
-    }
-    if text.eq_ignore_ascii_case("now") {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        return Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX).to_be_bytes().to_vec());
     }
     if text.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit()) {
         return text
