@@ -1,6 +1,7 @@
 //! A connection with many requests under way: frames out by stream, answers back in any order.
 //!
-//! The protocol's client side is the `cql` crate's. Blocking: what is queued is sent before an answer is waited for.
+//! The protocol's client side is the `cql` crate's: what that encodes and decodes wrongly in the same way is not seen.
+//! Blocking: what is queued is sent before an answer is waited for.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,8 +29,14 @@ const READ_BYTES: usize = 64 << 10;
 pub(crate) enum By<'a> {
     Query,
     Prepare,
-    /// The id of the statement, and that of its result metadata.
-    Execute(&'a [u8], &'a [u8]),
+    Execute {
+        /// The id of the statement.
+        id: &'a [u8],
+        /// The id of the columns that the client knows (v5).
+        result_id: &'a [u8],
+        /// The answer need not describe the columns that the client knows.
+        skips_metadata: bool,
+    },
 }
 
 /// A request that is to be sent.
@@ -111,14 +118,16 @@ impl Connection {
                 Sent::Unset => Value::Unset,
             });
         }
+        let skip_metadata = matches!(by, By::Execute { skips_metadata: true, .. });
         let parameters = Parameters {
             values: values.as_values(self.version),
+            skip_metadata,
             page_rows,
             paging_state: state,
             ..Parameters::plain(Consistency::LocalOne, self.version)
         };
         let request = match by {
-            By::Execute(id, result_id) => {
+            By::Execute { id, result_id, .. } => {
                 Request::Execute(Execute { id, result_metadata_id: Some(result_id), parameters })
             }
             By::Query | By::Prepare => Request::Query(Query { text: &text.cql, parameters }),

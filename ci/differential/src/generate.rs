@@ -17,13 +17,24 @@ use crate::table::Table;
 use crate::value::{Type, Value};
 
 /// Steps of a table at least, without the first and the last.
-const STEPS_MIN: usize = 150;
+pub(crate) const STEPS_MIN: usize = 150;
 /// How many more they may be.
 const STEPS_MORE: usize = 700;
 /// Values that a key column has.
 const KEY_VALUES: usize = 4;
 /// How far from the clock a timestamp may lie, in microseconds.
 const TIMESTAMPS_APART: usize = 6;
+/// How statements are sent, each way as often as it stands here.
+const SENDINGS: [Sending; 6] = [
+    Sending::Plain,
+    Sending::Plain,
+    Sending::Plain,
+    Sending::Bound,
+    Sending::Bound,
+    Sending::Prepared,
+];
+/// Of so many prepared statements one is executed without the description of its columns.
+const SKIPPING_EACH: usize = 3;
 
 /// What a server can do beside CQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +103,11 @@ impl Generator {
     /// The next step; `None` behind the last one.
     pub(crate) fn step(&mut self, table: &Table) -> Option<Step> {
         self.left = self.left.checked_sub(1)?;
-        self.sending = *self.draw.pick(&[
-            Sending::Plain,
-            Sending::Plain,
-            Sending::Plain,
-            Sending::Bound,
-            Sending::Bound,
-            Sending::Prepared,
-        ]);
+        let choice = self.draw.below(SENDINGS.len() * SKIPPING_EACH);
+        self.sending = match (SENDINGS[choice % SENDINGS.len()], choice / SENDINGS.len()) {
+            (Sending::Prepared, 0) => Sending::SkippingMetadata,
+            (sending, _) => sending,
+        };
         let operation = self.operation(table);
         Some(Step { operation, sending: self.sending })
     }
@@ -165,5 +173,26 @@ impl Generator {
 
     fn some_keys(&mut self, schema: &Schema, column: usize, count: usize) -> Vec<Value> {
         (0..count).map(|_| self.key(schema, column)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_of_the_prepared_statements_skips_the_metadata_always_the_same_ones() {
+        let abilities = Abilities { has_admin: false, is_cassandra: false };
+        let sendings = |seed| {
+            let (mut generator, schema) = Generator::new(seed, abilities);
+            let table = Table::new(schema);
+            let next = || generator.step(&table).map(|step| step.sending);
+            std::iter::from_fn(next).collect::<Vec<Sending>>()
+        };
+        let all: Vec<Sending> = (0..20).flat_map(sendings).collect();
+        let count = |of: Sending| all.iter().filter(|sending| **sending == of).count();
+        let (prepared, skipping) = (count(Sending::Prepared), count(Sending::SkippingMetadata));
+        assert!(prepared < 3 * skipping && skipping < prepared, "{prepared} {skipping}");
+        assert_eq!(sendings(7), sendings(7));
     }
 }

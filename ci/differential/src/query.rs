@@ -1,9 +1,17 @@
 //! What a read must be answered: every row of the table is looked at, and every condition asked of it.
+//!
+//! 1. Partitions come in the order of their tokens, or of their keys where an IN lists these.
+//! 2. In each, the live rows that fulfil all conditions; one without rows is a row of its static columns, if it has any
+//!    and no condition is on the columns of rows.
+//! 3. ORDER BY, groups, PER PARTITION LIMIT, LIMIT.
+//!
+//! Not here: pages, which `world.rs` puts together before it compares, and which cells live (`table.rs`, `cell.rs`).
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cell::Place;
+use crate::columns::ShownColumn;
 use crate::schema::Role;
 use crate::statement::{Item, Relation, Select};
 use crate::table::{Read, Table};
@@ -34,10 +42,14 @@ pub(crate) fn answer(table: &Table, select: &Select) -> Vec<Answer> {
     let items = shown(table, select);
     let mut answers = match (select.is_one_aggregate(), select.group_by) {
         (true, _) => vec![aggregate(table, &items, &rows.iter().collect::<Vec<_>>())],
-        (false, 0) => limited(&rows, select).map(|row| one(table, &items, row)).collect(),
+        (false, 0) => {
+            let rows = first_of_each(&rows, select.per_partition, |row| row.partition);
+            rows.map(|row| one(table, &items, row)).collect()
+        }
         (false, columns) => {
             let groups = groups(&rows, columns);
-            limited_groups(&groups, select).map(|group| aggregate(table, &items, group)).collect()
+            let groups = first_of_each(&groups, select.per_partition, |group| group[0].partition);
+            groups.map(|group| aggregate(table, &items, group)).collect()
         }
     };
     if let Some(limit) = select.limit {
@@ -65,8 +77,12 @@ fn shown(table: &Table, select: &Select) -> Vec<Item> {
     }
 }
 
-/// The types of the columns of an answer, to show it.
-pub(crate) fn types(table: &Table, select: &Select) -> Vec<Type> {
+/// The columns of an answer as they must be described.
+pub(crate) fn columns(table: &Table, select: &Select) -> Vec<ShownColumn> {
+    let name = |item: &Item| match item {
+        Item::Column(column) => Some(table.schema.columns[*column].name.clone()),
+        _ => None,
+    };
     let of = |item: &Item| match item {
         Item::Column(column)
         | Item::Min(column)
@@ -80,7 +96,8 @@ pub(crate) fn types(table: &Table, select: &Select) -> Vec<Type> {
         }
         Item::Count | Item::CountOf(_) | Item::WriteTime(_) => Type::Bigint,
     };
-    shown(table, select).iter().map(of).collect()
+    let column = |item: &Item| ShownColumn { name: name(item), of: of(item) };
+    shown(table, select).iter().map(column).collect()
 }
 
 /// The rows that fulfil the conditions: by token, then by clustering, from the end where the order is reversed.
@@ -93,7 +110,8 @@ fn found(table: &Table, select: &Select) -> Vec<Found> {
     let is_reversed = matches!(select.order, Some((_, true)));
     let mut all = Vec::new();
     for (number, (&(token, _), partition)) in table.partitions.iter().enumerate() {
-        if !is_chosen(table, select, token, number, &partition.keys) {
+        let key = (token, partition.keys.as_slice());
+        if !is_partition_chosen(table, select, number, key) {
             continue;
         }
         let statics = table.statics(partition);
@@ -131,8 +149,14 @@ fn found(table: &Table, select: &Select) -> Vec<Found> {
     all
 }
 
-/// Whether the conditions on its key alone choose a partition: rows of others need not be put together.
-fn is_chosen(table: &Table, select: &Select, token: i64, partition: usize, keys: &[Value]) -> bool {
+/// Whether the conditions on its key alone choose a partition. They are asked again of its rows: this saves putting
+/// together the rows of all other partitions.
+fn is_partition_chosen(
+    table: &Table,
+    select: &Select,
+    partition: usize,
+    (token, keys): (i64, &[Value]),
+) -> bool {
     let values = keys.iter().map(|key| Some((key.clone(), Vec::new()))).collect();
     let key = Found { token, partition, values };
     let is_of_key =
@@ -185,12 +209,16 @@ fn order(table: &Table, a: &Found, b: &Found, count: usize, is_reversed: bool) -
     Ordering::Equal
 }
 
-/// The first rows of each partition.
-fn limited<'a>(rows: &'a [Found], select: &Select) -> impl Iterator<Item = &'a Found> {
-    let limit = select.per_partition.map_or(usize::MAX, |limit| limit as usize);
-    let mut counts = std::collections::BTreeMap::<usize, usize>::new();
-    rows.iter().filter(move |row| {
-        let count = counts.entry(row.partition).or_default();
+/// The first rows, or groups, of each partition: so many as PER PARTITION LIMIT lets pass.
+fn first_of_each<'a, T>(
+    all: &'a [T],
+    limit: Option<i32>,
+    partition: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = &'a T> {
+    let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+    let mut counts = BTreeMap::<usize, usize>::new();
+    all.iter().filter(move |&one| {
+        let count = counts.entry(partition(one)).or_default();
         *count += 1;
         *count <= limit
     })
@@ -213,19 +241,6 @@ fn groups(rows: &[Found], columns: usize) -> Vec<Vec<&Found>> {
         }
     }
     groups
-}
-
-fn limited_groups<'a, 'b>(
-    groups: &'b [Vec<&'a Found>],
-    select: &Select,
-) -> impl Iterator<Item = &'b Vec<&'a Found>> {
-    let limit = select.per_partition.map_or(usize::MAX, |limit| limit as usize);
-    let mut counts = std::collections::BTreeMap::<usize, usize>::new();
-    groups.iter().filter(move |group| {
-        let count = counts.entry(group[0].partition).or_default();
-        *count += 1;
-        *count <= limit
-    })
 }
 
 fn one(table: &Table, items: &[Item], row: &Found) -> Answer {

@@ -3,15 +3,15 @@
 //! Delta debugging (Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002): halves, quarters, ...
 //! of the steps are left out, and what is still answered wrongly is kept; then statements of batches, and columns of
 //! writes.
-//! Each attempt is a life of its own, with a table of its own.
+//! Each attempt is a life of its own, with a table of its own, in the protocol version of the world that failed.
 
 use std::time::{Duration, Instant};
 
-use cql::frame::Version;
 use cql::frame::client::Reply;
 
 use crate::connection::Connection;
-use crate::driver::{Failed, Plan, admin, connect};
+use crate::driver::{Failed, Plan, admin, connect, version_of};
+use crate::prepared::Preparations;
 use crate::schema::Schema;
 use crate::statement::{Operation, Step};
 use crate::world::{Mismatch, Wish, World};
@@ -25,7 +25,8 @@ const REPEATS: usize = 3;
 pub(crate) fn shrink(plan: &Plan, failed: &Failed) -> Result<Option<Failed>, String> {
     let mut shrinking = Shrinking {
         plan,
-        connection: connect(plan, Version::V4)?,
+        connection: connect(plan, version_of(failed.world.seed))?,
+        preparations: Preparations::default(),
         begin: failed.world.begin.clone(),
         seed: failed.world.seed,
         attempts: 0,
@@ -48,6 +49,7 @@ pub(crate) fn shrink(plan: &Plan, failed: &Failed) -> Result<Option<Failed>, Str
 struct Shrinking<'a> {
     plan: &'a Plan,
     connection: Connection,
+    preparations: Preparations,
     begin: Schema,
     seed: u64,
     attempts: usize,
@@ -116,15 +118,16 @@ impl Shrinking<'_> {
                 Wish::Admin(line) => admin(self.plan.admin.as_deref(), &line)?,
                 Wish::Request => {
                     self.connection.ask(&world.request(), 0);
-                    mismatch =
-                        self.connection.next(|_, reply: &Reply<'_>| world.answered(reply).err())?;
+                    mismatch = self.connection.next(|_, reply: &Reply<'_>| {
+                        world.answered(reply, &self.preparations).err()
+                    })?;
                 }
             }
         }
         self.connection.must(&format!("DROP TABLE IF EXISTS {name}"))?;
         let mismatch: Option<Mismatch> = mismatch.map(|mismatch| *mismatch);
         let same = mismatch.filter(|one| one.got.starts_with("error ") == self.is_error);
-        Ok(same.map(|mismatch| Failed { world, mismatch }))
+        Ok(same.map(|mismatch| Failed { world, mismatch, error: None }))
     }
 }
 

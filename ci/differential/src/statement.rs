@@ -18,8 +18,10 @@ pub(crate) enum Sending {
     Plain,
     /// With values beside the text, for bind markers.
     Bound,
-    /// The same by PREPARE and EXECUTE.
+    /// With values, by PREPARE and EXECUTE.
     Prepared,
+    /// By PREPARE and an EXECUTE with the flag `skip_metadata`: the answer leaves out what PREPARE told of its columns.
+    SkippingMetadata,
 }
 
 /// What is done.

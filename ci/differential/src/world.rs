@@ -9,17 +9,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cql::frame::Reader;
-use cql::frame::client::Reply;
+use cql::frame::client::{Reply, Rows};
 
+use crate::columns::{self, ShownColumn};
 use crate::connection::{Ask, By};
 use crate::generate::{Abilities, Generator};
-use crate::query::{Answer, answer, types};
+use crate::prepared::{Preparations, Prepared};
+use crate::query::{self, Answer, answer};
 use crate::schema::{Role, Schema};
 use crate::statement::{Operation, Sending, Step};
 use crate::table::Table;
 use crate::text::{Sent, Text, text};
 use crate::value::Type;
+
+#[cfg(test)]
+mod tests;
 
 /// More pages than any answer has rows: the server goes round in circles.
 const PAGES_MAX: usize = 5_000;
@@ -28,8 +32,8 @@ const READ_FAILURE: u32 = 0x1300;
 const PROTOCOL_ERROR: u32 = 0x000a;
 const INVALID: u32 = 0x2200;
 const UNPREPARED: u32 = 0x2500;
-/// A statement is prepared again when the schema has changed, and when others took its place in a small cache: so often
-/// for one page.
+/// A statement is prepared again when its table has changed, and when others have taken its memory: for one page not
+/// more often than this.
 const FORGOTTEN_MAX: usize = 10;
 
 /// Where the steps come from.
@@ -75,9 +79,12 @@ struct Asked {
 
 /// What the answer must be.
 enum Must {
-    Succeed,
+    /// Void: a write, a batch or TRUNCATE is done.
+    Write,
+    /// SchemaChange of the world's table, with this word.
+    ChangeSchema(&'static str),
     BeRefused,
-    Show(Vec<Answer>, Vec<Type>),
+    Show(Vec<Answer>, Vec<ShownColumn>),
 }
 
 /// A table, its model and what is asked of it.
@@ -91,8 +98,10 @@ pub(crate) struct World {
     table: Table,
     source: Source,
     asked: Option<Asked>,
-    /// By their texts: the ids of prepared statements, and of their result metadata.
-    prepared: BTreeMap<String, (Vec<u8>, Vec<u8>)>,
+    /// Text of each prepared statement -> what the client knows of it.
+    prepared: BTreeMap<String, Prepared>,
+    /// How often the table was created or altered.
+    schema_changes: u64,
     /// The server is an Apache Cassandra: its own defects are passed over.
     forgives: bool,
     /// How many were.
@@ -105,19 +114,7 @@ impl World {
     /// The world of a seed.
     pub(crate) fn drawn(seed: u64, name: String, abilities: Abilities) -> World {
         let (generator, schema) = Generator::new(seed, abilities);
-        World {
-            seed,
-            name,
-            begin: schema.clone(),
-            history: Vec::new(),
-            table: Table::new(schema),
-            source: Source::Drawn(Box::new(generator)),
-            asked: None,
-            prepared: BTreeMap::new(),
-            forgives: abilities.is_cassandra,
-            forgiven: 0,
-            compared: 0,
-        }
+        World::new(seed, name, abilities, schema, Source::Drawn(Box::new(generator)))
     }
 
     /// A world whose steps are given.
@@ -128,15 +125,21 @@ impl World {
         begin: &Schema,
         steps: &[Step],
     ) -> World {
+        let source = Source::Script(steps.iter().cloned().collect());
+        World::new(seed, name, abilities, begin.clone(), source)
+    }
+
+    fn new(seed: u64, name: String, abilities: Abilities, begin: Schema, source: Source) -> World {
         World {
             seed,
             name,
             begin: begin.clone(),
             history: Vec::new(),
-            table: Table::new(begin.clone()),
-            source: Source::Script(steps.iter().cloned().collect()),
+            table: Table::new(begin),
+            source,
             asked: None,
             prepared: BTreeMap::new(),
+            schema_changes: 0,
             forgives: abilities.is_cassandra,
             forgiven: 0,
             compared: 0,
@@ -193,11 +196,16 @@ impl World {
         let must = match &step.operation {
             Operation::Select(select) => {
                 page_rows = select.page_rows;
-                Must::Show(answer(&self.table, select), types(&self.table, select))
+                let columns = query::columns(&self.table, select);
+                Must::Show(answer(&self.table, select), columns)
             }
-            operation => match self.table.apply(operation) {
-                Ok(()) => Must::Succeed,
-                Err(_) => Must::BeRefused,
+            operation => match (self.table.apply(operation), schema_change(operation)) {
+                (Ok(()), None) => Must::Write,
+                (Ok(()), Some(word)) => {
+                    self.schema_changes += 1;
+                    Must::ChangeSchema(word)
+                }
+                (Err(_), _) => Must::BeRefused,
             },
         };
         self.asked = Some(Asked {
@@ -216,26 +224,53 @@ impl World {
     pub(crate) fn request(&self) -> Ask<'_> {
         let asked = self.asked.as_ref().expect("a request is under way");
         let Asked { text, page_rows, state, .. } = asked;
-        let by = match (asked.step.sending, self.prepared.get(&text.cql)) {
-            (Sending::Prepared, None) => By::Prepare,
-            (Sending::Prepared, Some((id, result_id))) => By::Execute(id, result_id),
-            (Sending::Plain | Sending::Bound, _) => By::Query,
-        };
-        Ask { text, page_rows: *page_rows, state: state.as_deref(), by }
+        Ask { text, page_rows: *page_rows, state: state.as_deref(), by: self.by(asked) }
     }
 
-    /// Remembers what was prepared, and forgets what the server has forgotten. False if the answer is another one.
-    fn is_prepared(&mut self, asked: &mut Asked, reply: &Reply<'_>) -> bool {
+    /// By which message it is asked. Until the answer is looked at, it is the message that was sent.
+    fn by(&self, asked: &Asked) -> By<'_> {
+        let skips_metadata = match asked.step.sending {
+            Sending::Plain | Sending::Bound => return By::Query,
+            Sending::Prepared => false,
+            Sending::SkippingMetadata => true,
+        };
+        match self.prepared.get(&asked.text.cql).filter(|statement| !statement.is_forgotten) {
+            None => By::Prepare,
+            Some(Prepared { id, result_id, .. }) => By::Execute { id, result_id, skips_metadata },
+        }
+    }
+
+    /// Remembers what was prepared, and that the server has forgotten it. False if the answer is another one.
+    fn takes_preparation(
+        &mut self,
+        asked: &mut Asked,
+        reply: &Reply<'_>,
+        preparations: &Preparations,
+    ) -> bool {
+        let by = self.by(asked);
+        let is_prepare = matches!(by, By::Prepare);
+        let is_execute = matches!(by, By::Execute { .. });
+        if is_execute {
+            preparations.count_executed();
+        }
         match reply {
-            Reply::Prepared(prepared) => {
-                let result_id = prepared.result_metadata_id.unwrap_or_default();
-                let ids = (prepared.id.to_vec(), result_id.to_vec());
-                self.prepared.insert(asked.text.cql.clone(), ids);
+            Reply::Prepared(told) if is_prepare => {
+                let before = self.prepared.remove(&asked.text.cql);
+                let number = preparations.count_prepared();
+                let statement = Prepared::new(told, before, self.schema_changes, number);
+                self.prepared.insert(asked.text.cql.clone(), statement);
                 true
             }
-            Reply::Error { code: UNPREPARED, .. } if asked.forgotten < FORGOTTEN_MAX => {
+            Reply::Error { code: UNPREPARED, .. }
+                if is_execute && asked.forgotten < FORGOTTEN_MAX =>
+            {
                 asked.forgotten += 1;
-                self.prepared.remove(&asked.text.cql);
+                let statement = self.prepared.get_mut(&asked.text.cql);
+                let statement = statement.expect("what is executed was prepared");
+                statement.is_forgotten = true;
+                if !self.forgives {
+                    preparations.count_forgotten(statement, self.schema_changes);
+                }
                 true
             }
             _ => false,
@@ -243,70 +278,33 @@ impl World {
     }
 
     /// Compares an answer, or keeps it until its last page has come.
-    pub(crate) fn answered(&mut self, reply: &Reply<'_>) -> Result<(), Box<Mismatch>> {
-        let compared = self.compare(reply);
+    pub(crate) fn answered(
+        &mut self,
+        reply: &Reply<'_>,
+        preparations: &Preparations,
+    ) -> Result<(), Box<Mismatch>> {
+        let compared = self.compare(reply, preparations);
         self.compared += u64::from(self.asked.is_none());
         compared
     }
 
-    fn compare(&mut self, reply: &Reply<'_>) -> Result<(), Box<Mismatch>> {
+    fn compare(
+        &mut self,
+        reply: &Reply<'_>,
+        preparations: &Preparations,
+    ) -> Result<(), Box<Mismatch>> {
         let mut asked = self.asked.take().expect("a request is under way");
-        if self.is_prepared(&mut asked, reply) {
+        if self.takes_preparation(&mut asked, reply, preparations) {
             self.asked = Some(asked);
             return Ok(());
         }
-        if let (Reply::Rows(rows), Some(ids)) = (reply, self.prepared.get_mut(&asked.text.cql))
-            && let Some(id) = rows.metadata.new_id
-        {
-            ids.1 = id.to_vec();
-        }
         match (&asked.must, reply) {
-            (Must::Show(expected, types), Reply::Rows(rows)) => {
-                let columns = rows.metadata.column_count;
-                if columns != types.len() {
-                    return Err(asked.differs(format!("rows of {columns} columns")));
-                }
-                let mut told = rows.metadata.columns().zip(types);
-                let is_other =
-                    |((_, told), of): &((&str, &[u8]), &Type)| !of.is_told(&mut Reader::new(told));
-                if let Some(((name, _), of)) = told.find(is_other) {
-                    let of = of.name(false);
-                    return Err(asked.differs(format!("{name}, which is told not to be {of}")));
-                }
-                let is_too_long =
-                    asked.page_rows.is_some_and(|page| rows.row_count > page as usize);
-                if is_too_long && !self.forgives {
-                    return Err(asked.differs(format!("{} rows in a page", rows.row_count)));
-                }
-                let mut cells = rows.cells();
-                for _ in 0..rows.row_count {
-                    let row = (0..columns).map(|_| cells.next().and_then(Result::ok));
-                    let row: Option<Answer> =
-                        row.map(|cell| Some(cell?.map(<[u8]>::to_vec))).collect();
-                    let Some(row) = row else { return Err(asked.differs("cells that end early")) };
-                    asked.rows.push(row);
-                }
-                asked.pages += 1;
-                asked.forgotten = 0;
-                if let Some(state) = rows.metadata.paging_state {
-                    if asked.pages > PAGES_MAX {
-                        return Err(asked.differs("pages without end"));
-                    }
-                    asked.state = Some(state.to_vec());
-                    self.asked = Some(asked);
-                    return Ok(());
-                }
-                if asked.rows == *expected {
-                    return Ok(());
-                }
-                if self.forgives && counts_too_much(&self.table.schema, &asked.step) {
-                    self.forgiven += 1;
-                    return Ok(());
-                }
-                let got = show_rows(&asked.rows, types);
-                Err(asked.differs(got))
-            }
-            (Must::Succeed, Reply::Void | Reply::SchemaChange(..)) => Ok(()),
+            (_, Reply::Rows(rows)) => self.take_page(asked, rows),
+            (Must::Write, Reply::Void) => Ok(()),
+            (
+                Must::ChangeSchema(word),
+                Reply::SchemaChange(told, "TABLE", crate::KEYSPACE, Some(name)),
+            ) if told == word && *name == self.name => Ok(()),
             (Must::BeRefused, Reply::Error { code: INVALID, .. }) => Ok(()),
             (_, Reply::Error { code, text, .. }) => {
                 if self.forgives && is_defect(&asked.step, *code) {
@@ -320,6 +318,85 @@ impl World {
         }
     }
 
+    /// Keeps the rows of a page, and compares those of all pages when it is the last.
+    fn take_page(&mut self, mut asked: Asked, rows: &Rows<'_>) -> Result<(), Box<Mismatch>> {
+        let Must::Show(expected, columns) = &asked.must else {
+            return Err(asked.differs(format!("{} rows", rows.row_count)));
+        };
+        if let Some(got) = self.wrong_columns(&asked, columns, rows) {
+            return Err(asked.differs(got));
+        }
+        let is_too_long = asked.page_rows.is_some_and(|page| rows.row_count > page as usize);
+        if is_too_long && !self.forgives {
+            return Err(asked.differs(format!("{} rows in a page", rows.row_count)));
+        }
+        let mut cells = rows.cells();
+        for _ in 0..rows.row_count {
+            let row = columns.iter().map(|_| cells.next().and_then(Result::ok));
+            let row: Option<Answer> = row.map(|cell| Some(cell?.map(<[u8]>::to_vec))).collect();
+            let Some(row) = row else { return Err(asked.differs("cells that end early")) };
+            asked.rows.push(row);
+        }
+        asked.pages += 1;
+        asked.forgotten = 0;
+        if let Some(state) = rows.metadata.paging_state {
+            if asked.pages > PAGES_MAX {
+                return Err(asked.differs("pages without end"));
+            }
+            asked.state = Some(state.to_vec());
+            self.asked = Some(asked);
+            return Ok(());
+        }
+        if asked.rows == *expected {
+            return Ok(());
+        }
+        if self.forgives && counts_too_much(&self.table.schema, &asked.step) {
+            self.forgiven += 1;
+            return Ok(());
+        }
+        let got = show_rows(&asked.rows, columns);
+        Err(asked.differs(got))
+    }
+
+    /// What is wrong with the columns of an answer, whether it describes them or the client knows them since PREPARE;
+    /// `None` if nothing is.
+    fn wrong_columns(
+        &mut self,
+        asked: &Asked,
+        columns: &[ShownColumn],
+        rows: &Rows<'_>,
+    ) -> Option<String> {
+        let metadata = &rows.metadata;
+        if metadata.column_count != columns.len() {
+            return Some(format!("rows of {} columns", metadata.column_count));
+        }
+        let (is_execute, is_skipped) = match self.by(asked) {
+            By::Query | By::Prepare => (false, false),
+            By::Execute { skips_metadata, .. } => (true, skips_metadata),
+        };
+        let statement = self.prepared.get_mut(&asked.text.cql).filter(|_| is_execute);
+        match (statement, metadata.new_id) {
+            (None, None) => {}
+            (None, Some(_)) => return Some("new metadata of what is not prepared".to_owned()),
+            // The answer must describe what the client does not know.
+            (Some(statement), Some(id)) => {
+                statement.result_id = id.to_vec();
+                statement.columns = columns::described(metadata);
+            }
+            (Some(statement), None) if is_skipped => {
+                if metadata.columns().next().is_none() {
+                    return statement.difference(columns);
+                }
+                // Apache Cassandra may take them for changed, and describe them without a new id.
+                if !self.forgives {
+                    return Some("columns described that the client wants to skip".to_owned());
+                }
+            }
+            (Some(_), None) => {}
+        }
+        columns::difference(metadata.columns(), columns)
+    }
+
     /// The steps so far as statements, the last ones of them at most so many.
     pub(crate) fn told(&self, count: usize) -> Vec<String> {
         let mut table = Table::new(self.begin.clone());
@@ -330,6 +407,21 @@ impl World {
             let _ = table.apply(&step.operation);
         }
         lines.split_off(lines.len().saturating_sub(count))
+    }
+}
+
+/// By which word SchemaChange tells what an operation has done to the table; `None` if it leaves the schema alone.
+fn schema_change(operation: &Operation) -> Option<&'static str> {
+    match operation {
+        Operation::Create => Some("CREATED"),
+        Operation::Add(_) | Operation::Drop(..) => Some("UPDATED"),
+        Operation::Leave => Some("DROPPED"),
+        Operation::Write(_)
+        | Operation::Logged(_)
+        | Operation::Select(_)
+        | Operation::Truncate
+        | Operation::Flush
+        | Operation::Compact => None,
     }
 }
 
@@ -368,6 +460,7 @@ fn line(schema: &Schema, name: &str, step: &Step) -> String {
         Sending::Plain => "",
         Sending::Bound => " -- with bind markers",
         Sending::Prepared => " -- prepared",
+        Sending::SkippingMetadata => " -- prepared, skipping metadata",
     };
     format!("{};{}{bound}", text.cql, page.unwrap_or_default())
 }
@@ -375,9 +468,10 @@ fn line(schema: &Schema, name: &str, step: &Step) -> String {
 impl Asked {
     fn differs(&self, got: impl Into<String>) -> Box<Mismatch> {
         let expected = match &self.must {
-            Must::Succeed => "success".to_owned(),
+            Must::Write => "Void".to_owned(),
+            Must::ChangeSchema(word) => format!("SchemaChange: the table is {word}"),
             Must::BeRefused => "an error 0x2200".to_owned(),
-            Must::Show(rows, types) => show_rows(rows, types),
+            Must::Show(rows, columns) => show_rows(rows, columns),
         };
         let show = |value: &Sent| match value {
             Sent::Bytes(bytes) => Type::Blob.show(Some(bytes)),
@@ -396,9 +490,9 @@ impl Asked {
     }
 }
 
-fn show_rows(rows: &[Answer], types: &[Type]) -> String {
+fn show_rows(rows: &[Answer], columns: &[ShownColumn]) -> String {
     let show = |row: &Answer| {
-        let cells = row.iter().zip(types).map(|(cell, of)| of.show(cell.as_deref()));
+        let cells = row.iter().zip(columns).map(|(cell, column)| column.of.show(cell.as_deref()));
         cells.collect::<Vec<_>>().join(" | ")
     };
     let mut lines: Vec<String> = rows.iter().map(show).collect();
