@@ -125,7 +125,7 @@ impl<'a> Bindings<'a> {
         }
     }
 
-    /// The same, with the values of an `INSERT JSON`.
+    /// These bindings, with the values of the text of an `INSERT JSON`.
     pub(crate) fn with_json<'b>(&'b self, json: &'b [JsonSlot]) -> Bindings<'b> {
         Bindings {
             inline: self.inline,

@@ -167,7 +167,7 @@ impl<'g> DdlContext<'g> {
         })
     }
 
-    /// The same, which is to be changed: the server's own are refused.
+    /// The keyspace that a name means, in which something is to be changed: those of the server itself are refused.
     fn keyspace_of<'n>(&self, name: &'n QualifiedName) -> Result<&'n str>
     where
         'g: 'n,

@@ -32,6 +32,7 @@ mod tests;
 use std::borrow::Cow;
 
 pub use build::Build;
+pub(crate) use collection::SortCost;
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
 pub use compile::{Collected, Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
@@ -46,7 +47,7 @@ use slice::KeySlice;
 
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
-use crate::frame::Value;
+use crate::frame::{Value, writer};
 
 /// An expression with its type: what is evaluated when a statement is executed.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,9 +89,9 @@ pub enum Kind {
     Field(Box<Term>, usize),
     /// `m[key]`, `s[key]`: a map or set, and the key.
     Element(Box<(Term, Term)>),
-    /// A value that must be there, and what it is wanted for: `element selection on m`.
+    /// A value that may be neither null nor unset, and what it is wanted for: `element selection on m`.
     Required(Box<(Term, String)>),
-    /// The same of one that may be unset.
+    /// A value that may be unset and not null, and what it is wanted for: `slice selection on m`.
     NotNull(Box<(Term, String)>),
     /// The entries of a map or set between two keys.
     Slice(Box<KeySlice>),
@@ -109,8 +110,11 @@ impl Term {
 
     /// The term of a marker of this type.
     pub fn bind(marker: u16, ty: &CqlType) -> Term {
-        let unordered = collection::is_ordered(ty);
-        let kind = if unordered { Kind::UnorderedMarker(marker) } else { Kind::Marker(marker) };
+        // A client may send the elements of sets and maps in any order; storage has them in one.
+        let kind = match collection::is_ordered(ty) {
+            true => Kind::UnorderedMarker(marker),
+            false => Kind::Marker(marker),
+        };
         Term { kind, ty: ty.clone() }
     }
 
@@ -173,6 +177,11 @@ impl Term {
             }
             _ => false,
         }
+    }
+
+    /// A field of this term's value, which is of a tuple or a user type.
+    pub(crate) fn field(self, index: usize, ty: CqlType) -> Term {
+        Term { kind: Kind::Field(Box::new(self), index), ty }
     }
 
     /// The terms that this one is made of.
@@ -249,27 +258,24 @@ impl Term {
         }
     }
 
-    /// The same value, an error if there is none: it is for `what`.
+    /// This term, whose evaluation is an error if the value is null or unset; `what` says in the error what it is for.
     fn required(self, what: String) -> Term {
         let ty = self.ty.clone();
         Term { kind: Kind::Required(Box::new((self, what))), ty }
     }
 
-    /// The same value, an error if it is null: it is for `what`.
+    /// This term, whose evaluation is an error if the value is null; `what` says in the error what it is for.
     fn not_null(self, what: String) -> Term {
         let ty = self.ty.clone();
         Term { kind: Kind::NotNull(Box::new((self, what))), ty }
     }
 
-    /// Appends the value in an environment as `[bytes]`.
+    /// Appends the value in an environment as `[bytes]`; what is unset is null.
     #[inline]
     pub fn put(&self, env: &impl Env, out: &mut Vec<u8>) -> Result<()> {
         match self.eval(env)? {
-            Evaluated::Bytes(value) => {
-                out.extend_from_slice(&(value.len() as i32).to_be_bytes());
-                out.extend_from_slice(&value);
-            }
-            Evaluated::Null | Evaluated::Unset => out.extend_from_slice(&(-1i32).to_be_bytes()),
+            Evaluated::Bytes(value) => writer::bytes(out, Some(&value)),
+            Evaluated::Null | Evaluated::Unset => writer::bytes(out, None),
         }
         Ok(())
     }

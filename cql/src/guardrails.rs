@@ -232,7 +232,8 @@ impl Guardrails {
         self.check_from(guardrail, (number, 0), what, warnings)
     }
 
-    /// The same of a time, whose threshold is a distance from `now`.
+    /// Compares a number with the thresholds of a guardrail. Where these are spans of time, the number is a point in
+    /// time, and its limit lies that span before or after `now`; otherwise `now` is 0.
     fn check_from(
         &self,
         guardrail: Guardrail,
@@ -274,7 +275,7 @@ impl Guardrails {
         self.allow_as(guardrail, guardrail.feature(), warnings)
     }
 
-    /// The same of one use of it, with words of its own.
+    /// Refuses a feature that is switched off, or warns of it; `feature` is what the answer calls this use of it.
     pub fn allow_as(
         &self,
         guardrail: Guardrail,

@@ -63,6 +63,14 @@ pub const BATCH_STATEMENTS_MAX: usize = 65_535;
 pub const PAGE_BYTES: u64 = 1 << 20;
 /// Bytes of an answer after which its page ends: a SELECT may name a stored value often.
 pub const PAGE_ANSWER_BYTES: usize = 4 << 20;
+/// Most properties of a statement, and entries of one property that is a map: each is compared with all before it.
+pub const PROPERTIES_MAX: usize = 1000;
+/// The squares of the lengths, in bytes, of the values with decimals that one set, map or IN puts into order, added up,
+/// at most. A decimal is ordered by its digits, which takes time with the square of its length: this much takes 20 ms.
+pub const DECIMALS_SORT_COST_MAX: u64 = 1 << 31;
+/// Bytes that describe the columns of a result, or the markers of a statement. User types are written out for each
+/// column, so that a short statement can ask for a description of any length.
+pub const DESCRIPTION_BYTES_MAX: usize = 2 << 20;
 /// Rows that one step of an aggregate reads.
 pub const UNPAGED_ROWS: u64 = 10_000;
 /// Largest result that is not paged: as much as the smallest shard has memory.
@@ -91,6 +99,7 @@ pub const NUMBER_BYTES_MAX: usize = 64 << 10;
 /// partition wait. Room for the 10,000 digits that a decimal has at most after it was computed.
 pub const SUM_NUMBER_BYTES_MAX: usize = 5 << 10;
 
+const _: () = assert!(model::limits::TYPE_BYTES_MAX < DESCRIPTION_BYTES_MAX, "a column fits");
 // A statement does not take more than a result may.
 const _: () = assert!(STATEMENT_MEMORY_BYTES_MAX <= RESULT_BYTES_MAX);
 const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);

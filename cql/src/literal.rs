@@ -27,6 +27,9 @@ pub use time::{Civil, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, NANOS_OF_DAY, civil_of_day
 use crate::error::{Error, Result};
 use crate::lang::ast::{Literal, LiteralKind};
 
+/// Characters of a UUID as text: its hyphens, which all must be there, are counted.
+const UUID_CHARS: usize = 36;
+
 /// Whether a literal of this kind may be a value of the type.
 pub fn assignable(kind: LiteralKind, ty: &CqlType) -> bool {
     use CqlType::*;
@@ -202,9 +205,6 @@ fn uuid(text: &str) -> Result<uuid::Uuid> {
     let parsed = uuid::Uuid::try_parse(text).ok().filter(|_| text.len() == UUID_CHARS);
     parsed.ok_or_else(|| Error::invalid(format!("Unable to make UUID from '{text}'")))
 }
-
-/// Hyphens included, which all must be there.
-const UUID_CHARS: usize = 36;
 
 #[cfg(test)]
 mod tests;

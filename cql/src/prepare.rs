@@ -6,8 +6,8 @@
 //!        ──► Schema                         looked at when it is executed: the schema may be newer
 //! ```
 //!
-//! A plan belongs to the version of the schema it was made with; a cache of plans compiles them
-//! again when their table changed.
+//! A plan belongs to the version of the schema that it was made with. A cache of plans forgets those whose table has
+//! changed, and clients prepare their statements again (`server/src/prepared.rs`).
 
 mod batch;
 mod cells;
@@ -265,8 +265,10 @@ fn key_indexes(keys: &[ValueSet]) -> Vec<u16> {
     keys.iter().map(key_index).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The same of a batch over one table: of each column the last marker, as Cassandra has it.
-/// None if not all markers are of one table, and that of the batch's own timestamp is of none.
+/// The markers of a batch that give the columns of the partition key their values: of each column the last one, as
+/// Cassandra has it. Empty if the statements are of several tables, or if the batch has a marker that is of no table:
+/// that of its own `USING TIMESTAMP ?`. The marker of ScyllaDB's `USING TIMEOUT ?` is not looked at: Cassandra, whose
+/// answers these are, has none.
 fn key_indexes_of_batch(plan: &BatchPlan) -> Vec<u16> {
     if plan.timestamp.as_ref().is_some_and(|term| term.marker().is_some()) {
         return Vec::new();

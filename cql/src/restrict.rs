@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 pub use filter::FilterTemplate;
 pub(crate) use gather::contained;
-use indexed::{Left, Served};
+use indexed::{LeftToFilters, Served};
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Table};
 use model::types::{collection_elements, tuple_fields};
@@ -38,7 +38,7 @@ use crate::lang::ast::{Expr, Relation};
 /// What is said without `ALLOW FILTERING`.
 pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have unpredictable performance. If you want to execute this query despite the performance unpredictability, use ALLOW FILTERING";
 
-/// The statement that has the `WHERE`.
+/// The statement whose `WHERE` is analysed: what may be restricted, and how, depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatementKind {
     /// `SELECT`, which may filter or not.
@@ -48,15 +48,12 @@ pub enum StatementKind {
         /// The column of vectors that its rows are ordered by, `ANN OF`.
         nearest: Option<ColumnId>,
     },
-    /// The names and values of an INSERT.
+    /// `INSERT`: its key columns with their values are read as the relations of a `WHERE`.
     Insert,
-    /// The WHERE of an UPDATE.
+    /// `UPDATE`: names rows by their keys.
     Update,
-    /// `DELETE`, of whole rows or of columns.
-    Delete {
-        /// Whether columns are named.
-        of_columns: bool,
-    },
+    /// `DELETE`: names partitions, stretches of rows, or rows.
+    Delete,
 }
 
 impl StatementKind {
@@ -65,7 +62,7 @@ impl StatementKind {
             StatementKind::Select { .. } => "SELECT",
             StatementKind::Insert => "INSERT",
             StatementKind::Update => "UPDATE",
-            StatementKind::Delete { .. } => "DELETE",
+            StatementKind::Delete => "DELETE",
         }
     }
 }
@@ -231,12 +228,13 @@ impl Where {
         let partitions = partition::choose(&mut gathered, statement_kind, table, &mut filters)?;
         let rows = rows::choose(&mut gathered, statement_kind, table, &mut filters)?;
         let of_rows = |one: &FilterTemplate| one.column().kind == ColumnKind::Clustering;
-        let left = Left { clustering: filters.iter().any(of_rows), filtering };
+        let left = LeftToFilters { clustering: filters.iter().any(of_rows), filtering };
         for single in gathered.singles {
             filter::add(&single, table, &mut filters)?;
         }
         let uses_index = served.check_use(&partitions, left)?;
-        // A scan that looks for rows reads and drops the others.
+        // Without a key all rows are read, and conditions on clustering columns drop those that do not match: that is
+        // filtering, too.
         let keyed = matches!(partitions, PartitionChoice::Keys { .. });
         let filters_rows = !filters.is_empty() || (!keyed && !rows.parts.is_empty());
         if filters_rows && !filtering && !uses_index {
@@ -249,7 +247,7 @@ impl Where {
         Ok(Where { partitions, rows, filters, looked_up, uses_index })
     }
 
-    /// The `WHERE` of a write.
+    /// The `WHERE` of a write: partitions and rows by their keys, and nothing that is filtered.
     fn of_write(
         mut gathered: Restrictions,
         statement_kind: StatementKind,
@@ -267,23 +265,14 @@ impl Where {
         })
     }
 
-    /// The `WHERE` that the key columns of an `INSERT` are.
+    /// The `WHERE` that the key columns of an `INSERT` are, each with its value: `k = 1 AND c = 2`.
     pub fn of_insert(columns: &[(&Column, &Expr)], compiler: &mut Compiler<'_>) -> Result<Where> {
         let table = compiler.table;
         let mut gathered = Restrictions::default();
         for (column, value) in columns {
             gathered.add_equal(column, value, compiler)?;
         }
-        let partitions =
-            partition::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
-        let rows = rows::choose(&mut gathered, StatementKind::Insert, table, &mut Vec::new())?;
-        Ok(Where {
-            partitions,
-            rows,
-            filters: Vec::new(),
-            looked_up: Vec::new(),
-            uses_index: false,
-        })
+        Where::of_write(gathered, StatementKind::Insert, table)
     }
 }
 

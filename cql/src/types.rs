@@ -1,9 +1,12 @@
 //! Types as written to types as known: user-defined ones are looked up, and what may not stand
 //! inside what is refused.
 
+mod marshal;
+
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) use marshal::is_reversed;
 use model::CqlType;
 use model::schema::Schema;
 use model::types::{UserType, class_name};
@@ -133,9 +136,6 @@ fn inside(element: CqlType, whole: impl FnOnce() -> String) -> Result<CqlType> {
     }
     Ok(element)
 }
-
-mod marshal;
-pub(crate) use marshal::is_reversed;
 
 /// What values of the type are called where they hold durations and are no duration; `None` if they hold none.
 pub(crate) fn kind_with_durations(ty: &CqlType) -> Option<&'static str> {

@@ -388,10 +388,6 @@ pub const ARENA_CHUNK_BYTES_MAX: usize = 1 << 20;
 /// make the upper level longer.
 pub const LEAF_ENTRIES_MAX: usize = 64;
 
-/// How many rows, or partitions, ahead a scan of a memtable asks the processor for memory: about as many as it goes
-/// through while memory answers.
-pub const PREFETCHED_ENTRIES: usize = 4;
-
 /// From here on a write to a row of a memtable is put beside the row and not merged with all of it. Tests have no rows
 /// of that size.
 pub const ROW_IN_PARTS_BYTES_MIN: usize = if cfg!(test) { 24 } else { 4 << 10 };

@@ -37,10 +37,10 @@ use model::{Deletion, Token};
 use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
 pub(crate) use parts::{RowBound, unite};
 use parts::{Taken, cells_of};
-use prefetch::{prefetch, prefetch_value};
+use prefetch::{PREFETCHED_ENTRIES, prefetch, prefetch_value};
 use terms::Terms;
 
-use crate::limits::{COVERED_ROWS_MAX, PREFETCHED_ENTRIES, ROW_IN_PARTS_BYTES_MIN};
+use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
 const SLAB_PARTITIONS: usize = 256;
@@ -216,14 +216,15 @@ impl Memtable {
         })
     }
 
-    /// Asks the processor for the partitions that a scan from this place comes to soon, and for the only row of one.
+    /// Asks the processor for the partitions that a scan from this place comes to soon: for the partition itself first,
+    /// and when it lies half as far ahead, for its key and its only row, whose addresses the partition has.
     #[inline]
-    fn prefetch(&self, place: Place) {
-        if let Some(later) = self.directory.ahead(place, 2 * PREFETCHED_ENTRIES) {
-            prefetch_value(self.partition(later.index));
+    fn prefetch_after(&self, place: Place) {
+        if let Some(far) = self.directory.nth_after(place, 2 * PREFETCHED_ENTRIES) {
+            prefetch_value(self.partition(far.index));
         }
-        if let Some(next) = self.directory.ahead(place, PREFETCHED_ENTRIES) {
-            let partition = self.partition(next.index);
+        if let Some(near) = self.directory.nth_after(place, PREFETCHED_ENTRIES) {
+            let partition = self.partition(near.index);
             prefetch(partition.key.get(&self.arena));
             if let Some(row) = partition.rows.only() {
                 prefetch(row.bytes(&self.arena));

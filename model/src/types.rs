@@ -97,6 +97,12 @@ impl UserType {
         UserType { keyspace: keyspace.to_owned(), name: name.to_owned(), fields, ended: true }
     }
 
+    /// The index and the type of the field of this name; `None` if the type has no such field.
+    pub fn field(&self, name: &str) -> Option<(usize, &CqlType)> {
+        let index = self.fields.iter().position(|(field, _)| field == name)?;
+        Some((index, &self.fields[index].1))
+    }
+
     /// This type with the new definition of another user type wherever its fields hold it.
     #[must_use]
     pub fn with_user_type(&self, new: &Arc<UserType>) -> UserType {

@@ -226,7 +226,8 @@ impl Executor {
                 Err(error) => refused(&error.0, out),
             },
             Request::Register(register) if session.stage.get() == Stage::Ready => {
-                session.events.set(register.kinds);
+                // What it has registered for before goes on.
+                session.events.set(session.events.get().and(register.kinds));
                 plain.put_ready(out);
             }
             other => {
@@ -339,7 +340,10 @@ impl Executor {
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
             Statement::Schema(_) => self.change_schema(call, run.statement, out),
             Statement::Truncate(table) => self.truncate(call, table, out),
-            Statement::Describe(asked) => self.describe(call, asked, run.parameters, out),
+            Statement::Describe(asked) => {
+                let asked = (asked, run.statement.keyspace.as_deref());
+                self.describe(call, asked, run.parameters, out)
+            }
         }
     }
 

@@ -125,6 +125,9 @@ pub(crate) const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Changes of the schema that wait on one core, with the one that is made; another is refused with OVERLOADED.
 pub(crate) const SCHEMA_CHANGES_WAITING_MAX: usize = 256;
 
+/// Changes of the schema after which all prepared statements are checked, used or not.
+pub(crate) const SCHEMA_CHANGES_UNCHECKED_MAX: u64 = 16;
+
 /// The shortest time-out that can be configured, as in Cassandra.
 pub(crate) const REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 

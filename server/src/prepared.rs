@@ -9,8 +9,9 @@
 //! to the young ones, and when these fill half the bound, the old ones go. A client whose statement
 //! was forgotten is told UNPREPARED and prepares again, as drivers do by themselves.
 //!
-//! A change of the schema costs nothing by itself: a statement is checked when it is used again, and all of them
-//! together at every [`CHANGES_UNCHECKED_MAX`]th change, since each that is not valid any more keeps a table of old.
+//! A change of the schema costs nothing by itself: a statement is checked when it is used again. All of them are
+//! checked at the first use after [`SCHEMA_CHANGES_UNCHECKED_MAX`] changes, since each that is not valid any more keeps
+//! the old version of its table in memory.
 //!
 //! Invariants
 //! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the
@@ -21,17 +22,16 @@ use std::rc::Rc;
 
 use hashbrown::HashMap;
 
+use crate::limits::SCHEMA_CHANGES_UNCHECKED_MAX;
+
 /// What PREPARED names: the MD5 of keyspace and text, the same on every core and after a restart.
 pub(crate) type StatementId = [u8; 16];
-
-/// Changes of the schema after which all statements are checked, used or not.
-const CHANGES_UNCHECKED_MAX: u64 = 16;
 
 /// A compiled statement, its bytes, and the number of the last schema by which it was valid.
 struct Kept<S> {
     statement: Rc<S>,
     bytes: usize,
-    valid_in: u64,
+    valid_at_schema: u64,
 }
 
 type Generation<S> = HashMap<StatementId, Kept<S>, foldhash::fast::RandomState>;
@@ -43,14 +43,14 @@ pub(crate) struct PreparedCache<S> {
     young_bytes: usize,
     bytes_max: usize,
     /// Number of the schema by which all of them were checked last.
-    checked_in: u64,
+    checked_at_schema: u64,
 }
 
 impl<S> PreparedCache<S> {
     /// An empty cache.
     pub(crate) fn new(bytes_max: usize) -> PreparedCache<S> {
         let (young, old) = (Generation::default(), Generation::default());
-        PreparedCache { young, old, young_bytes: 0, bytes_max, checked_in: 0 }
+        PreparedCache { young, old, young_bytes: 0, bytes_max, checked_at_schema: 0 }
     }
 
     /// The statement, if it is known and still valid by the schema of this number, which `is_valid` knows.
@@ -62,15 +62,20 @@ impl<S> PreparedCache<S> {
         is_valid: impl Fn(&S) -> bool,
     ) -> Option<Rc<S>> {
         match self.young.get(id) {
-            Some(kept) if kept.valid_in == schema => Some(kept.statement.clone()),
-            _ => self.check(id, schema, is_valid),
+            Some(kept) if kept.valid_at_schema == schema => Some(kept.statement.clone()),
+            _ => self.get_checked(id, schema, is_valid),
         }
     }
 
-    /// The same for a statement that is old, or that the schema has changed since.
+    /// [`get`](Self::get) of a statement that is among the old ones, or was last valid by an earlier schema.
     #[cold]
-    fn check(&mut self, id: &[u8], schema: u64, is_valid: impl Fn(&S) -> bool) -> Option<Rc<S>> {
-        if schema >= self.checked_in + CHANGES_UNCHECKED_MAX {
+    fn get_checked(
+        &mut self,
+        id: &[u8],
+        schema: u64,
+        is_valid: impl Fn(&S) -> bool,
+    ) -> Option<Rc<S>> {
+        if schema >= self.checked_at_schema + SCHEMA_CHANGES_UNCHECKED_MAX {
             self.check_all(schema, &is_valid);
         }
         let (id, kept) = match self.young.remove_entry(id) {
@@ -80,7 +85,7 @@ impl<S> PreparedCache<S> {
             }
             None => self.old.remove_entry(id)?,
         };
-        if kept.valid_in != schema && !is_valid(&kept.statement) {
+        if kept.valid_at_schema != schema && !is_valid(&kept.statement) {
             return None;
         }
         self.put(id, kept.statement.clone(), kept.bytes, schema);
@@ -90,7 +95,9 @@ impl<S> PreparedCache<S> {
     /// Remembers a statement that takes so many bytes and is valid by the schema of this number.
     pub(crate) fn put(&mut self, id: StatementId, statement: Rc<S>, bytes: usize, schema: u64) {
         self.old.remove(&id);
-        if let Some(before) = self.young.insert(id, Kept { statement, bytes, valid_in: schema }) {
+        if let Some(before) =
+            self.young.insert(id, Kept { statement, bytes, valid_at_schema: schema })
+        {
             self.young_bytes -= before.bytes;
         }
         self.young_bytes += bytes;
@@ -102,11 +109,14 @@ impl<S> PreparedCache<S> {
 
     /// Forgets all statements that are not valid by the schema of this number.
     pub(crate) fn check_all(&mut self, schema: u64, is_valid: impl Fn(&S) -> bool) {
-        self.checked_in = schema;
+        if self.checked_at_schema == schema {
+            return;
+        }
+        self.checked_at_schema = schema;
         for generation in [&mut self.old, &mut self.young] {
             generation.retain(|_, kept| {
-                let valid = kept.valid_in == schema || is_valid(&kept.statement);
-                kept.valid_in = schema;
+                let valid = kept.valid_at_schema == schema || is_valid(&kept.statement);
+                kept.valid_at_schema = schema;
                 valid
             });
         }
@@ -163,9 +173,9 @@ mod tests {
     fn what_is_not_used_is_checked_after_some_changes() {
         let mut cache = PreparedCache::new(1000);
         (0..6).for_each(|n| cache.put(id(n), Rc::new(n), 10, 1));
-        cache.get(&id(0), CHANGES_UNCHECKED_MAX - 1, |n| n % 2 == 0);
+        cache.get(&id(0), SCHEMA_CHANGES_UNCHECKED_MAX - 1, |n| n % 2 == 0);
         assert_eq!(cache.iter().count(), 6, "a change costs little");
-        cache.get(&id(0), CHANGES_UNCHECKED_MAX, |n| n % 2 == 0);
+        cache.get(&id(0), SCHEMA_CHANGES_UNCHECKED_MAX, |n| n % 2 == 0);
         let mut left: Vec<u8> = cache.iter().map(|(_, n)| **n).collect();
         left.sort_unstable();
         assert_eq!((left, cache.young_bytes), (vec![0, 2, 4], 30));

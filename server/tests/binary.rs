@@ -4,6 +4,11 @@ mod rig;
 
 use std::process::{Command, Output};
 
+use cql::frame::request::{
+    Batch, BatchKind, BatchStatement, BatchText, Execute, Parameters, Prepare, Request, ValueList,
+    Values,
+};
+use cql::frame::{Consistency, Flags, Value, Version};
 use rig::{Client, Server, command, data_dir, free_port};
 
 fn refusal(output: &Output) -> String {
@@ -109,5 +114,110 @@ fn bad_input_gets_its_error_and_the_server_lives() {
     );
     assert!(unheeded.starts_with("0x2300 "), "{unheeded}");
     assert_eq!(client.query("SELECT * FROM system.local"), "1 rows");
+    assert_eq!(server.stop(), Some(0));
+}
+
+const KEYSPACE: &str = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+
+fn plain() -> Parameters<'static> {
+    Parameters::plain(Consistency::One, Version::V4)
+}
+
+/// Before: a type was written out for each of 100,000 columns, gigabytes of it, and the process ended.
+#[test]
+fn a_short_statement_does_not_ask_for_a_description_without_end() {
+    let folder = data_dir();
+    let server = Server::start(folder.path());
+    let mut client = Client::ready(&server);
+    client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}"));
+    let fields: Vec<String> = (0..2000).map(|field| format!("field_{field} int")).collect();
+    assert_eq!(client.query(&format!("CREATE TYPE ks.u ({})", fields.join(", "))), "RESULT");
+    let table = "CREATE TABLE ks.t (k int PRIMARY KEY, v frozen<u>)";
+    assert_eq!(client.query(table), "RESULT");
+    assert_eq!(client.query("SELECT v, v, v FROM ks.t"), "0 rows");
+    let columns = vec!["v"; 100_000].join(",");
+    let refused = client.query(&format!("SELECT {columns} FROM ks.t"));
+    assert!(refused.starts_with("0x2200 the types of its result take more than"), "{refused}");
+    let markers = vec!["?"; 60_000].join(",");
+    let text = format!("SELECT k FROM ks.t WHERE v IN ({markers}) ALLOW FILTERING");
+    let refused = client.ask(&Request::Prepare(Prepare { text: &text, keyspace: None }));
+    assert!(refused.starts_with("0x2200 the types of its bind markers take more"), "{refused}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Before: the plans of all statements were made, whatever they took together.
+#[test]
+fn a_batch_does_not_compile_more_than_one_statement_may_take() {
+    let folder = data_dir();
+    let server = Server::start(folder.path());
+    let mut client = Client::ready(&server);
+    client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}"));
+    client.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)");
+    let mut ask = |texts: &[String]| {
+        let values = Values::none(Version::V4);
+        let items: Vec<BatchStatement<'_>> = texts
+            .iter()
+            .map(|text| BatchStatement { text: BatchText::Query(text), values })
+            .collect();
+        let mut buffer = Vec::new();
+        let kind = BatchKind::Unlogged;
+        let batch = Batch::new(kind, &items, plain(), Version::V4, &mut buffer);
+        client.ask(&Request::Batch(batch))
+    };
+    let one = "INSERT INTO ks.t (k, v) VALUES (1, 1)".to_owned();
+    assert_eq!(ask(&vec![one; 5_000]), "RESULT", "one plan for all");
+    let texts: Vec<String> =
+        (0..60_000).map(|key| format!("DELETE FROM ks.t WHERE k = {key}")).collect();
+    let refused = ask(&texts);
+    assert!(refused.starts_with("0x2200 the different statements of one batch take"), "{refused}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Before: each marker was looked for among all values, minutes of a core that serves others, too.
+#[test]
+fn tracing_finds_the_values_of_many_markers() {
+    let folder = data_dir();
+    let server = Server::start(folder.path());
+    let mut client = Client::ready(&server);
+    client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}"));
+    client.query("CREATE TABLE ks.t (k int PRIMARY KEY)");
+    let markers = vec!["?"; 60_000].join(",");
+    let text = format!("SELECT k FROM ks.t WHERE k IN ({markers})");
+    let prepare = Request::Prepare(Prepare { text: &text, keyspace: None });
+    assert_eq!(client.ask(&prepare), "RESULT");
+    let mut list = ValueList::new();
+    (0..60_000).for_each(|_| list.push_named("x", Value::Null));
+    let parameters = Parameters { values: list.as_values(Version::V4), ..plain() };
+    let id = cql::digest(text.as_bytes());
+    let execute = Execute { id: &id, result_metadata_id: None, parameters };
+    let mut frame = Vec::new();
+    Request::Execute(execute).put(Version::V4, 1, Flags::TRACING, &mut frame);
+    let refused = client.send(&frame);
+    assert!(refused.starts_with("0x"), "{refused}");
+    assert_eq!(client.query("SELECT * FROM system.local"), "1 rows");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Before: they changed the keyspace that the connection used when they were executed.
+#[test]
+fn schema_changes_mean_the_keyspace_that_they_were_prepared_in() {
+    let folder = data_dir();
+    let server = Server::start(folder.path());
+    let mut client = Client::ready(&server);
+    for keyspace in ["a", "b"] {
+        client.query(&format!("CREATE KEYSPACE {keyspace} {KEYSPACE}"));
+        client.query(&format!("CREATE TABLE {keyspace}.t (k int PRIMARY KEY)"));
+    }
+    client.query("USE a");
+    assert_eq!(
+        client.ask(&Request::Prepare(Prepare { text: "DROP TABLE t", keyspace: None })),
+        "RESULT"
+    );
+    client.query("USE b");
+    let id = cql::digest(b"aDROP TABLE t");
+    let execute = Execute { id: &id, result_metadata_id: None, parameters: plain() };
+    assert_eq!(client.ask(&Request::Execute(execute)), "RESULT");
+    assert_eq!(client.query("SELECT * FROM b.t"), "0 rows");
+    assert!(client.query("SELECT * FROM a.t").starts_with("0x2200"));
     assert_eq!(server.stop(), Some(0));
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use model::CqlType;
-use model::limits::NAME_BYTES_MAX;
+use model::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX};
 use model::schema::{
     FunctionKey, FunctionLanguage, Keyspace, SchemaChange, TableBuilder, UserAggregate,
     UserFunction,
@@ -78,7 +78,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateFunction) -> Resul
         body: create.body.clone(),
     };
     let key = function.key();
-    check_number(context, keyspace, &key)?;
+    check_key(context, keyspace, &key)?;
     context.functions.check(&function)?;
     let old = keyspace.functions.get(&key);
     if keyspace.aggregates.contains_key(&key) {
@@ -139,7 +139,7 @@ pub(super) fn create_aggregate(context: &DdlContext<'_>, create: &CreateAggregat
         initial: None,
         result: CqlType::Blob,
     };
-    check_number(context, keyspace, &aggregate.key())?;
+    check_key(context, keyspace, &aggregate.key())?;
     let state = part(keyspace, "State", &aggregate.state_key())?;
     if state.result.frozen() != aggregate.state.frozen() {
         return Err(Error::invalid(format!(
@@ -338,6 +338,9 @@ fn check_not_frozen<'t>(what: &str, types: impl IntoIterator<Item = &'t TypeName
     }
 }
 
+/// Bytes of the length before an element of a list, and before the list.
+const LENGTH_BYTES: usize = 4;
+
 fn check_limits(name: &str, arguments: usize) -> Result<()> {
     if name.len() > NAME_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -353,8 +356,16 @@ fn check_limits(name: &str, arguments: usize) -> Result<()> {
     Ok(())
 }
 
-/// Refuses one more function or aggregate than a node has; one of the same name and types takes the place of another.
-fn check_number(context: &DdlContext<'_>, keyspace: &Keyspace, key: &FunctionKey) -> Result<()> {
+/// Refuses types of arguments whose names are longer than a key of `system_schema` may be, and one more function or
+/// aggregate than a node has; one of the same name and types takes the place of another.
+fn check_key(context: &DdlContext<'_>, keyspace: &Keyspace, key: &FunctionKey) -> Result<()> {
+    let listed = |name: &String| LENGTH_BYTES + name.len();
+    let types_bytes = LENGTH_BYTES + key.arguments.iter().map(listed).sum::<usize>();
+    if types_bytes > KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the types of the arguments have names of {types_bytes} bytes together, at most {KEY_BYTES_MAX} are allowed"
+        )));
+    }
     let of_keyspace = |keyspace: &Keyspace| keyspace.functions.len() + keyspace.aggregates.len();
     let all: usize = context.schema.keyspaces().map(|keyspace| of_keyspace(keyspace)).sum();
     let is_there = keyspace.functions.contains_key(key) || keyspace.aggregates.contains_key(key);

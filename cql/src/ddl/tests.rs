@@ -436,3 +436,15 @@ fn a_column_of_a_user_type_that_is_not_frozen_stays() {
     }
     db.ok("ALTER TABLE t DROP f");
 }
+
+/// Before: each property was compared with all before it, however many there were.
+#[test]
+fn properties_are_as_many_as_can_be_compared() {
+    let mut db = Database::new();
+    let many: Vec<String> = (0..40_000).map(|number| format!("a{number} = 1")).collect();
+    let text = format!("CREATE KEYSPACE many WITH {}", many.join(" AND "));
+    assert_eq!(db.err(&text), "more than 1000 properties");
+    let many: Vec<String> = (0..40_000).map(|number| format!("'a{number}': '1'")).collect();
+    let text = format!("CREATE KEYSPACE many WITH replication = {{{}}}", many.join(", "));
+    assert_eq!(db.err(&text), "more than 1000 properties");
+}

@@ -177,8 +177,8 @@ fn rename_fields(
 ) -> Result<()> {
     let of_type = format!("type {}.{}", old.keyspace, old.name);
     for (from, to) in names {
-        match old.fields.iter().position(|(name, _)| name == from) {
-            Some(index) => changed.fields[index].0 = to.clone(),
+        match old.field(from) {
+            Some((index, _)) => changed.fields[index].0 = to.clone(),
             None if if_exists => {}
             None => {
                 return Err(Error::Invalid(format!("Unkown field {from} in user {of_type}")));

@@ -9,6 +9,7 @@ use model::types::put_vector_element;
 use super::collection::{put_list, sorted_map, sorted_set};
 use super::{Env, Evaluated, Term};
 use crate::error::{Error, Result};
+use crate::frame::writer;
 
 /// How a value of several parts is put together.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +63,7 @@ impl Build {
                 if value == Evaluated::Unset {
                     self.check_unset(index)?;
                 }
-                put_field(&value, &mut out);
+                writer::bytes(&mut out, value.bytes());
             }
             return Ok(out);
         }
@@ -126,15 +127,4 @@ fn check_bytes(bytes: usize) -> Result<()> {
         return Err(Error::invalid(format!("a value has more than {CELL_BYTES_MAX} bytes")));
     }
     Ok(())
-}
-
-/// Appends a field of a tuple, which can be null.
-fn put_field(value: &Evaluated<'_>, out: &mut Vec<u8>) {
-    match value.bytes() {
-        Some(bytes) => {
-            out.extend_from_slice(&(bytes.len() as i32).to_be_bytes());
-            out.extend_from_slice(bytes);
-        }
-        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
-    }
 }

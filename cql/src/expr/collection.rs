@@ -11,6 +11,7 @@ use model::ordered;
 use model::types::{collection_elements, tuple_fields};
 
 use crate::error::{Error, Result};
+use crate::limits::DECIMALS_SORT_COST_MAX;
 
 /// Whether a value of the type has sets or maps anywhere in it.
 pub(super) fn is_ordered(ty: &CqlType) -> bool {
@@ -52,7 +53,9 @@ struct Sorted<T> {
 impl<T> Sorted<T> {
     fn new<'v>(ty: &CqlType, items: impl Iterator<Item = (&'v [u8], T)>) -> Result<Sorted<T>> {
         let mut sorted = Sorted { keys: Vec::new(), items: Vec::new() };
+        let mut cost = SortCost::of(ty);
         for (value, item) in items {
+            cost.add(value)?;
             let start = sorted.keys.len() as u32;
             ordered::encode(ty, value, &mut sorted.keys)?;
             let end = u32::try_from(sorted.keys.len())
@@ -76,6 +79,35 @@ impl<T> Sorted<T> {
         });
         self.items.into_iter().map(|(_, _, item)| item)
     }
+}
+
+/// What it takes to put values of a type into order, which is refused where decimals are too long.
+pub(crate) struct SortCost {
+    has_decimals: bool,
+    cost: u64,
+}
+
+impl SortCost {
+    pub(crate) fn of(ty: &CqlType) -> SortCost {
+        SortCost { has_decimals: has_decimals(ty), cost: 0 }
+    }
+
+    /// Counts a value that is to be ordered.
+    pub(crate) fn add(&mut self, value: &[u8]) -> Result<()> {
+        if self.has_decimals {
+            self.cost = self.cost.saturating_add((value.len() as u64).saturating_pow(2));
+        }
+        match self.cost > DECIMALS_SORT_COST_MAX {
+            true => Err(Error::invalid(
+                "the decimals of one collection or IN have too many digits to be put into order: give fewer, or shorter ones",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+fn has_decimals(ty: &CqlType) -> bool {
+    *ty == CqlType::Decimal || ty.parts().into_iter().any(has_decimals)
 }
 
 fn key_of<'k, T>(keys: &'k [u8], (start, end, _): &(u32, u32, T)) -> &'k [u8] {

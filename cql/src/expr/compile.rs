@@ -81,11 +81,18 @@ impl Collected {
 
     /// The markers, all of which must have a type.
     pub fn into_markers(self) -> Result<Vec<Marker>> {
-        let markers = self.markers.into_iter();
-        markers
-            .map(|marker| marker.ok_or_else(|| Error::invalid("a bind marker has no type")))
-            .collect()
+        let markers = self.markers.into_iter().enumerate();
+        markers.map(|(index, marker)| marker.ok_or_else(|| untyped(index))).collect()
     }
+}
+
+/// The error for the marker at this index, which stands where nothing tells a type.
+#[cold]
+fn untyped(index: usize) -> Error {
+    let number = index + 1;
+    Error::invalid(format!(
+        "the type of bind marker {number} cannot be inferred: write a type before it, as in (int) ?"
+    ))
 }
 
 /// Compiles the expressions of one statement and collects its markers.
@@ -266,7 +273,9 @@ impl<'a> Compiler<'a> {
                 Form::Typed(self.part(inner, access)?)
             }
             Expr::Column(_) | Expr::Part(..) => {
-                return Err(Error::invalid(format!("a column ({expr}) is no value here")));
+                return Err(Error::invalid(format!(
+                    "{expr} names a column; here only constants, bind markers and functions of them are allowed"
+                )));
             }
             Expr::Tuple(items) => Form::Tuple(self.drafts(items)?),
             Expr::List(items) => Form::List(self.drafts(items)?),
@@ -569,7 +578,7 @@ impl<'a> Compiler<'a> {
 
 #[cold]
 fn not_of_column(name: &str) -> Error {
-    Error::invalid(format!("{name} is of one column, or of a part of it"))
+    Error::invalid(format!("{name}() takes one column, or an element, slice or field of one"))
 }
 
 /// The field `name` of a value of a user type; an error if the type has none.
@@ -580,10 +589,9 @@ fn field(value: Term, name: &str, inner: &Expr) -> Result<Term> {
             value.ty
         )));
     };
-    let index = definition.fields.iter().position(|(field, _)| field == name);
-    let Some(index) = index else {
+    let Some((index, ty)) = definition.field(name) else {
         return Err(Error::invalid(format!("{inner} of type {} has no field {name}", value.ty)));
     };
-    let ty = definition.fields[index].1.clone();
+    let ty = ty.clone();
     Ok(Term { kind: Kind::Field(Box::new(value), index), ty })
 }

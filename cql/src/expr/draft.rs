@@ -5,6 +5,7 @@
 //! proportion to the text, however deep it is nested.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
 
 use model::CqlType;
 
@@ -216,10 +217,11 @@ impl Draft<'_> {
             },
             (Form::Udt(fields), CqlType::Udt { definition, .. }) => {
                 // A field that the type does not have is refused by its name, when the value is made.
-                let fits = fields.iter().filter_map(|(name, value)| {
-                    let known = definition.fields.iter().find(|(known, _)| known == name);
-                    known.map(|(_, ty)| value.fit(ty, resolve))
-                });
+                let types: HashMap<&str, &CqlType> =
+                    definition.fields.iter().map(|(name, ty)| (&name[..], ty)).collect();
+                let fits = fields
+                    .iter()
+                    .filter_map(|(name, value)| types.get(name).map(|ty| value.fit(ty, resolve)));
                 worst(fits).min(Fit::Weak)
             }
             (Form::List(_) | Form::Set(_) | Form::Map(_) | Form::Udt(_), _) => Fit::No,

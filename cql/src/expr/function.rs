@@ -52,21 +52,21 @@ pub struct Function {
     pub takes: Takes,
     /// The type of the result.
     pub gives: Gives,
-    /// Whether the same arguments always give the same result: then a call of constants is one.
+    /// What the result depends on: a call of a pure function with constants is a constant.
     pub purity: Purity,
-    /// Whether a null argument makes the result null.
+    /// What becomes of null arguments.
     pub nulls: Nulls,
-    /// Whether larger first arguments never give smaller results, beside others that stay the same: rows in the order
-    /// of a column are then in that of the result.
-    pub keeps_order: bool,
+    /// Whether a larger first argument never gives a smaller result while the other arguments stay the same: rows in
+    /// the order of a column are then in that of the result, so that GROUP BY can use it.
+    pub is_monotonic: bool,
     /// The function's code: of a row, or of a group.
     pub body: Body,
 }
 
 impl Function {
-    /// The function as one that keeps the order of its first argument.
-    const fn keeping_order(mut self) -> Function {
-        self.keeps_order = true;
+    /// The function as a monotonic one.
+    const fn monotonic(mut self) -> Function {
+        self.is_monotonic = true;
         self
     }
 }
@@ -212,21 +212,21 @@ pub enum Gives {
     Receiver,
 }
 
-/// Whether the same arguments always give the same result.
+/// What the result of a function depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purity {
-    /// The same arguments always give the same result.
+    /// On the arguments alone: equal ones always give the same result.
     Pure,
-    /// The result depends on the clock, or is new each time.
+    /// On the clock, too, or it is new each time, as that of `uuid()`.
     Impure,
 }
 
-/// Whether a null argument makes the result null.
+/// What becomes of a null argument of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
-    /// The result is null, and the body is not asked.
+    /// It makes the result null; the body is not called.
     GiveNull,
-    /// The body takes it.
+    /// The body is called with it.
     Taken,
 }
 

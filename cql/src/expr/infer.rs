@@ -9,6 +9,8 @@
 //! Invariant: every term has the type that was expected, or the statement is refused in Cassandra's
 //! words. Not here: what is known upwards (`compile.rs`), which function a call means (`resolve.rs`).
 
+use std::collections::{HashMap, HashSet};
+
 use model::CqlType;
 
 use super::collection::normalized;
@@ -297,28 +299,28 @@ impl Compiler<'_> {
         Ok(built(Build::Tuple(parts), to))
     }
 
-    fn udt(&mut self, mut fields: Vec<(&str, Draft<'_>)>, to: &ExpectedType) -> Result<Term> {
+    fn udt(&mut self, fields: Vec<(&str, Draft<'_>)>, to: &ExpectedType) -> Result<Term> {
         let CqlType::Udt { definition, .. } = &to.ty else {
             return Err(Error::invalid(format!(
                 "Invalid user type literal for {} of type {}",
                 to.name, to.ty
             )));
         };
-        let is_known = |name: &str| definition.fields.iter().any(|(known, _)| known == name);
-        if let Some((unknown, _)) = fields.iter().find(|(name, _)| !is_known(name)) {
+        let known: HashSet<&str> = definition.fields.iter().map(|(name, _)| &name[..]).collect();
+        if let Some((unknown, _)) = fields.iter().find(|(name, _)| !known.contains(name)) {
             return Err(Error::invalid(format!(
                 "Unknown field '{unknown}' in value of user defined type {}",
                 definition.name
             )));
         }
+        // Of a field that is given twice the last value stays.
+        let mut given: HashMap<&str, Draft<'_>> = fields.into_iter().collect();
         let mut parts = Vec::with_capacity(definition.fields.len());
         for (name, ty) in &definition.fields {
-            // Of a field that is given twice the last value stays.
-            let Some(index) = fields.iter().rposition(|(field, _)| field == name) else {
+            let Some(value) = given.remove(&name[..]) else {
                 parts.push(Term::null(ty.clone()));
                 continue;
             };
-            let (_, value) = fields.remove(index);
             self.check_part(&value, ty, || {
                 format!("user type literal for {}: field {name}", to.name)
             })?;

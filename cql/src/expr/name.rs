@@ -4,13 +4,14 @@ use model::Table;
 
 use crate::error::Error;
 use crate::lang::keyword::quoted;
-use crate::nearest::nearest;
+use crate::spelling::closest_name;
 
 /// A name that is no column.
 #[cold]
 pub(crate) fn undefined(name: &str, table: &Table) -> Error {
     let known = table.columns().iter().map(|column| column.name.as_str());
-    let hint = nearest(name, known, 2).map(|name| format!("\nDid you mean {}?", quoted(name)));
+    let hint = closest_name(name, known, 2);
+    let hint = hint.map(|name| format!("\nDid you mean {}?", quoted(name)));
     Error::invalid(format!(
         "Undefined column name {} in table {}.{}{}",
         quoted(name),

@@ -57,17 +57,20 @@ pub enum Source {
     Static(usize),
     /// A column of this type stored by element, put together.
     Elements(ColumnId, InStatic, CqlType),
-    /// When a column was written or expires.
+    /// The timestamp of a column, or the seconds that it has left.
     Stamp(StampKind, ColumnId, InStatic),
-    /// The same, of each element of a column stored by element: a list, or the latest.
+    /// The timestamps, or seconds left, of all elements of a column stored by element, as a list; of `maxwritetime` the
+    /// latest of them.
     Stamps(StampKind, ColumnId, InStatic),
-    /// The same, of the field of this index.
+    /// The timestamp, or seconds left, of the field of this index, of a user type stored by field.
     StampOfField(StampKind, ColumnId, InStatic, u16),
-    /// The same as of the column, if this part of it is not null.
+    /// The timestamp, or seconds left, of a column stored as one cell, of which this part is selected; null if the part
+    /// is.
     StampOfPart(StampKind, ColumnId, InStatic, Box<Term>),
-    /// The same, of each element of a slice of a column stored by element: a list, or the latest.
+    /// The timestamps, or seconds left, of those elements of a column stored by element that a slice of it has, as a
+    /// list; of `maxwritetime` the latest of them.
     StampsOfSlice(StampKind, ColumnId, InStatic, Box<KeySlice>),
-    /// The same, of the element with this key of a set or map; the type is that of keys.
+    /// The timestamp, or seconds left, of the element with this key of a set or map; the type is that of keys.
     StampOfKey(StampKind, ColumnId, InStatic, CqlType, Box<Term>),
     /// The token of the partition.
     Token,

@@ -22,7 +22,8 @@ pub struct Selection {
     pub firsts: Vec<Term>,
     /// Whether rows are brought together into groups.
     pub grouped: bool,
-    /// The function whose value is that of the last column of a group: `GROUP BY .., floor(c, 1h)`.
+    /// The function that `GROUP BY` has in the place of its last column: rows of one group have one value of it, as in
+    /// `GROUP BY .., floor(c, 1h)`. How many columns make a group is elsewhere: `SelectPlan::group_by`.
     pub group_by: Option<Term>,
     /// Whether functions or aggregates of users are called.
     pub calls_users: bool,

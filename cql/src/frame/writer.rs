@@ -18,6 +18,7 @@ pub fn short(out: &mut Vec<u8>, value: u16) {
 }
 
 /// Appends an `[int]`: four bytes, signed, big-endian.
+#[inline]
 pub fn int(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
@@ -40,7 +41,9 @@ pub fn long_string(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// `[bytes]`; `None` is null.
+/// Appends `[bytes]`: an `[int]` length and bytes; `None` is null, with the length -1. So values stand in collections,
+/// tuples and rows, too.
+#[inline]
 pub fn bytes(out: &mut Vec<u8>, value: Option<&[u8]>) {
     match value {
         Some(value) => {
@@ -113,6 +116,7 @@ pub(super) fn count(things: usize) -> u16 {
 }
 
 /// A number of bytes that the notation counts in an `[int]`.
+#[inline]
 pub(super) fn length(bytes: usize) -> i32 {
     i32::try_from(bytes).expect("our own values fit an [int]")
 }

@@ -234,7 +234,7 @@ impl Guardrail {
         }
     }
 
-    /// The same of those that look at reads and writes.
+    /// What is said of a read or write that has passed a threshold.
     fn passed_by_statement(
         self,
         strength: Strength,

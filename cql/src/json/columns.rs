@@ -58,7 +58,7 @@ impl JsonInsert {
             JsonInsert::Bound { text, default_unset } => match text.eval(bindings)? {
                 Evaluated::Bytes(text) => {
                     let text = std::str::from_utf8(&text);
-                    let text = text.map_err(|_| Error::invalid("JSON is text in UTF-8"))?;
+                    let text = text.map_err(|error| not_utf8(error.valid_up_to()))?;
                     // All of them go into one mutation.
                     let budget = JsonBudget::of(MUTATION_BYTES_MAX);
                     read_row(text, table, *default_unset, &budget).map(Cow::Owned)
@@ -70,6 +70,14 @@ impl JsonInsert {
             },
         }
     }
+}
+
+/// The error for a bound text that has another byte than UTF-8 allows behind so many good ones.
+#[cold]
+fn not_utf8(good_bytes: usize) -> Error {
+    Error::invalid(format!(
+        "the value bound to INSERT JSON is not valid UTF-8 from byte {good_bytes} on"
+    ))
 }
 
 /// The values that a text gives the columns of a table, in their order.

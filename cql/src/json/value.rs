@@ -88,7 +88,7 @@ impl<'r> Reading<'r> {
     fn place(&self, definition: &UserType, name: &str) -> Option<usize> {
         let fields = &definition.fields;
         if fields.len() <= UNINDEXED_FIELDS_MAX {
-            return fields.iter().position(|(field, _)| field == name);
+            return definition.field(name).map(|(index, _)| index);
         }
         let mut indexes = self.indexes.borrow_mut();
         let index = indexes.entry(std::ptr::from_ref(definition)).or_insert_with(|| {
@@ -138,7 +138,8 @@ impl ValueSeed<'_> {
         read.map_err(|error| failure.take().unwrap_or_else(|| JsonError::Syntax(error.to_string())))
     }
 
-    /// The same of the text that a JSON string holds.
+    /// Appends the value of the JSON text that a JSON string holds, such as a key of a map; whether it is not null.
+    /// What is no JSON is an error of the type.
     fn read_string(self, text: &str) -> Result<bool, JsonError> {
         ValueSeed { in_string: true, ..self }.read(text).map_err(|error| match error {
             JsonError::Syntax(why) => JsonError::Type(format!("Error decoding JSON string: {why}")),

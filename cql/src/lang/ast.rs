@@ -71,6 +71,6 @@ pub enum Statement {
     Schema(SchemaStatement),
     /// `DESCRIBE ..`: the schema as statements.
     Describe(Describe),
-    /// A statement CQL has and this server does not: `CREATE MATERIALIZED VIEW`.
+    /// A statement that CQL has and this server has not, such as `GRANT` or `CREATE TRIGGER`: the words that name it.
     Unsupported(&'static str),
 }

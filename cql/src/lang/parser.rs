@@ -286,7 +286,7 @@ impl Parser<'_> {
         rule: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         if self.depth >= levels {
-            let problem = format!("nested more than {levels} levels deep");
+            let problem = format!("an expression or type is nested more than {levels} levels deep");
             return Err(SyntaxError::pointed(self.text, self.token(), &problem, &[]));
         }
         self.depth += 1;

@@ -13,7 +13,7 @@ use std::fmt;
 
 use super::keyword::Keyword;
 use super::token::{Kind, Token};
-use crate::nearest::nearest;
+use crate::spelling::closest_name;
 
 /// The statement is not CQL.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl SyntaxError {
         SyntaxError::pointed(text, token, problem, &[])
     }
 
-    /// What goes wrong at `token`, with the excerpt and the nearest of the words tried there.
+    /// What goes wrong at `token`, with the excerpt and the word tried there that it most likely misspells.
     #[cold]
     pub(super) fn pointed(
         text: &str,
@@ -91,7 +91,7 @@ impl SyntaxError {
             }
         };
         let excerpt = excerpt(text, line_start, token);
-        let hint = nearest_word(token.text(text), tried)
+        let hint = closest_word(token.text(text), tried)
             .map(|word| format!(" Did you mean {}?", word.to_ascii_uppercase()))
             .unwrap_or_default();
         SyntaxError { message: format!("{position} {problem}\n{excerpt}{hint}") }
@@ -130,11 +130,11 @@ fn excerpt(text: &str, line_start: usize, token: Token) -> String {
 }
 
 /// The tried word that `word` most likely misspells.
-fn nearest_word(word: &str, tried: &[Keyword]) -> Option<&'static str> {
+fn closest_word(word: &str, tried: &[Keyword]) -> Option<&'static str> {
     if word.len() < 2 || word.len() > 32 {
         return None;
     }
     let word = word.to_ascii_lowercase();
     let distance_max = if word.len() <= 4 { 1 } else { 2 };
-    nearest(&word, tried.iter().map(|keyword| keyword.text()), distance_max)
+    closest_name(&word, tried.iter().map(|keyword| keyword.text()), distance_max)
 }

@@ -15,6 +15,7 @@ use model::types::{Component, CustomType, unhex};
 
 use super::{from_text, uuid};
 use crate::error::{Error, Result};
+use crate::frame::writer;
 
 /// The bytes of a value that is written as `text`.
 pub(super) fn custom(text: &str, class: &CustomType) -> Result<Vec<u8>> {
@@ -60,10 +61,10 @@ fn component<'t>(
 ) -> Result<(Component, &'t str)> {
     let aliases = match class {
         CustomType::Composite(parts) => {
-            let component = parts
-                .get(index)
-                .cloned()
-                .ok_or_else(|| Error::Invalid(format!("more than {} components", parts.len())))?;
+            let component = parts.get(index).cloned().ok_or_else(|| {
+                let count = parts.len();
+                Error::Invalid(format!("'{part}' is one component too many: the type has {count}"))
+            })?;
             return Ok((component, part));
         }
         CustomType::DynamicComposite(aliases) => aliases,
@@ -126,12 +127,11 @@ pub(crate) fn tuple_of_text<'t>(
     let mut out = Vec::new();
     for (field, part) in split(text).zip(parts) {
         if field == "@" {
-            out.extend_from_slice(&(-1i32).to_be_bytes());
+            writer::bytes(&mut out, None);
             continue;
         }
         let value = part_value(part, &field.replace("\\:", ":").replace("\\@", "@"))?;
-        out.extend_from_slice(&(value.len() as i32).to_be_bytes());
-        out.extend_from_slice(&value);
+        writer::bytes(&mut out, Some(&value));
     }
     Ok(out)
 }
@@ -198,7 +198,7 @@ mod tests {
             ("1:a!!", "0x000400000001000002612100"),
             (":", "0x000000000000"),
             ("x:a", "Unable to make int from 'x'"),
-            ("1:a:b", "more than 2 components"),
+            ("1:a:b", "'b' is one component too many: the type has 2"),
             ("!", "'!' has an end and no component before it"),
         ] {
             assert_eq!(shown(text, "CompositeType(Int32Type,UTF8Type)"), bytes, "{text}");

@@ -8,6 +8,9 @@ use num_bigint::BigInt;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX, NUMBER_DIGITS_MAX};
 
+/// Digits of an exponent, without leading zeros, that Java reads at most.
+const EXPONENT_DIGITS_MAX: usize = 10;
+
 /// The bytes of a number of the type.
 pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
     let wrong = |what: &str| Error::invalid(format!("Unable to make {what} from '{text}'"));
@@ -101,9 +104,6 @@ pub fn exponent_problem(text: &str) -> Option<&'static str> {
         _ => Some("Scale out of range."),
     }
 }
-
-/// Digits of an exponent that Java reads at all.
-const EXPONENT_DIGITS_MAX: usize = 10;
 
 /// The type of a float literal: double, unless only a decimal holds it as written.
 pub(super) fn narrowest_float(text: &str) -> CqlType {

@@ -3,7 +3,7 @@
 //! The inverse of this folder's parsing, with Cassandra's spacing: `toCQLLiteral` of its types.
 
 use model::CqlType;
-use model::types::{collection_elements, hex, tuple_fields};
+use model::types::{collection_elements, hex, tuple_fields, vector_elements};
 
 use super::to_text;
 use crate::lang::keyword::quoted;
@@ -47,7 +47,12 @@ fn literal(ty: &CqlType, value: &[u8]) -> Option<String> {
         CqlType::Date | CqlType::Inet | CqlType::Time | CqlType::Timestamp => {
             format!("'{}'", to_text(ty, value).ok()?)
         }
-        CqlType::Vector { .. } | CqlType::Custom(_) => hex(value),
+        CqlType::Vector { element, dimensions } => {
+            let items = vector_elements(element, *dimensions, value);
+            let shown = items.map(|item| Some(value_literal(element, Some(item.ok()?))));
+            format!("[{}]", shown.collect::<Option<Vec<_>>>()?.join(", "))
+        }
+        CqlType::Custom(_) => hex(value),
         _ => to_text(ty, value).ok()?,
     })
 }
@@ -69,6 +74,9 @@ mod tests {
         assert_eq!(value_literal(&CqlType::Text, Some(b"it's")), "'it''s'");
         assert_eq!(value_literal(&CqlType::Blob, Some(&[0xCA, 0xFE])), "0xcafe");
         assert_eq!(value_literal(&CqlType::Int, None), "null");
+        let vector = CqlType::Vector { element: CqlType::Float.into(), dimensions: 2 };
+        let floats = [1.0f32.to_be_bytes(), (-2.5f32).to_be_bytes()].concat();
+        assert_eq!(value_literal(&vector, Some(&floats)), "[1.0, -2.5]");
         let pair = CqlType::Tuple([CqlType::Int, CqlType::Text].into());
         let tuple = [0, 0, 0, 4, 0, 0, 0, 7, 255, 255, 255, 255];
         assert_eq!(value_literal(&pair, Some(&tuple)), "(7, null)");

@@ -90,6 +90,15 @@ fn dates_and_timestamps_count_from_1970() {
 }
 
 #[test]
+fn hours_of_a_timestamp_that_no_day_has_are_refused() {
+    for hours in ["25", "9223372036854775807", "2562047788016", "99999999999999999999"] {
+        let text = format!("2020-01-01 {hours}:00");
+        let expected = format!("Unable to parse a date/time from '{text}'");
+        assert_eq!(value(&text, &CqlType::Timestamp), Err(expected));
+    }
+}
+
+#[test]
 fn durations_are_read_in_every_form() {
     let duration = |text: &str| text.parse::<Duration>().unwrap();
     let all = Duration { months: 14, days: 24, nanos: 14_707_008_009_010 };

@@ -148,7 +148,7 @@ impl<'a> Scanner<'a> {
 
     /// The time of day of a timestamp in ms: `24:00` is the end of the day.
     fn time_of_timestamp(&mut self) -> Option<i64> {
-        let hours = self.number(1, DIGITS_MAX)?;
+        let hours = self.number(1, DIGITS_MAX).filter(|hours| *hours <= 24)?;
         self.mark(&[':'])?;
         let minutes = self.number(1, DIGITS_MAX).filter(|minutes| *minutes < 60)?;
         let (mut seconds, mut nanos) = (0, 0);
@@ -160,7 +160,7 @@ impl<'a> Scanner<'a> {
         }
         let is_end = hours == 24 && (minutes, seconds, nanos) == (0, 0, 0);
         let is_time = hours < 24 || is_end;
-        is_time.then_some(((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos / 1_000_000)
+        is_time.then(|| ((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos / 1_000_000)
     }
 
     fn begins_with_digit(&self) -> bool {

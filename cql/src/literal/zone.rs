@@ -83,7 +83,8 @@ fn offset_ms(text: &str, form: Offset) -> Option<i64> {
     fits.then_some(sign * seconds * 1000)
 }
 
-/// The same of a place that has this name, or whose clocks are called so.
+/// How far ahead of UTC clocks are at a local time, both in ms: where the zone has this name, or its clocks are
+/// called so (`CLOCKS`). `None` if there is no such zone.
 fn place_ms(name: &str, local: i64) -> Option<i64> {
     // Java knows neither: the first is a zone of a sign that says the other side, the second none at all.
     if name.strip_prefix("Etc/GMT").is_some_and(|rest| !rest.is_empty()) || name == "Factory" {

@@ -45,7 +45,8 @@ pub enum CellOp {
     RemoveKey(Term),
     /// `u.field = v`; null deletes.
     SetField(u16, Term),
-    /// A list is changed by index or by value. A plan keeps these apart from its cells.
+    /// A list is changed by index or by value, or a number or text is added to under an `IF`: what is there is read
+    /// first. A plan keeps these apart from its cells.
     List(ListOpPlan),
     /// A counter is changed. A plan keeps these apart from its cells.
     Count(CounterOp),

@@ -31,6 +31,9 @@ use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 use crate::restrict::{RowKey, check_product, for_each_key};
 
+/// What is told of a batch with a condition that is for more than one table.
+pub(super) const MANY_TABLES: &str = "Batch with conditions cannot span multiple tables";
+
 /// The `IF` of a statement.
 #[derive(Clone, Debug)]
 pub struct WriteCondition {
@@ -290,9 +293,6 @@ impl ConditionalWrite {
         record.extend_from_slice(&self.writes);
     }
 }
-
-/// What is told of a batch with a condition that is for more than one table.
-pub(super) const MANY_TABLES: &str = "Batch with conditions cannot span multiple tables";
 
 impl ColumnCondition {
     /// Appends the condition on a row; `None` is the static row.

@@ -10,6 +10,9 @@ use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 
+/// About how many bytes a change takes beside its clustering key.
+const CHANGE_BYTES: usize = 24;
+
 /// What is added to a counter, before it is bound.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CounterOp {
@@ -80,6 +83,3 @@ pub(super) fn put_counter_changes(
     }
     Ok(bytes)
 }
-
-/// About what a change takes beside its clustering key.
-const CHANGE_BYTES: usize = 24;

@@ -15,6 +15,9 @@ use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 
+/// About how many bytes a change takes beside its clustering key and its value.
+const CHANGE_BYTES: usize = 24;
+
 /// One change of a list, or of a value that grows, before it is bound.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListOpPlan {
@@ -111,9 +114,6 @@ pub(super) fn put_list_changes(
     }
     Ok(bytes)
 }
-
-/// About what a change takes beside its clustering key and its value.
-const CHANGE_BYTES: usize = 24;
 
 fn index_of(at: &Evaluated<'_>) -> Result<i32> {
     let Some(bytes) = at.bytes() else {

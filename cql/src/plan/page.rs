@@ -59,7 +59,7 @@ impl PagingState {
         PagingState::read(bytes).ok_or_else(PagingState::invalid)
     }
 
-    /// The answer to what is no paging state, or is another query's.
+    /// The error for bytes that are no paging state, or one of another query.
     pub fn invalid() -> Error {
         Error::Protocol("Invalid value for the paging state".into())
     }

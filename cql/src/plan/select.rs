@@ -1,4 +1,21 @@
-//! `SELECT` as a plan: which rows, in which order, how many, and what of them.
+//! `SELECT` as a plan: which rows, in which order, how many, and what is made of them.
+//!
+//! 1. `bind_read` evaluates limits, keys, slices, filters and what indexes know of these to a `ReadCommand`, for the
+//!    page that the client asks for.
+//! 2. `encoder` gives the sink of that read, which makes the result's rows.
+//! 3. `paging_state`, or [`BoundRead::groups_paging_state`] of groups, says where the next page begins, if there is
+//!    one.
+//!
+//! Beside that, `token` tells the one partition that is read, and `parts` whether each core may make its part of a
+//! result.
+//!
+//! Invariants
+//! 1. The read counts plain rows, against LIMIT and the page size. Groups and sorted rows it cannot count: there it
+//!    goes on (`reads_all`) until nothing is left, or until the encoder, which counts these, wants no more.
+//! 2. Plain rows and groups of a GROUP BY have pages. An aggregate without one, and the nearest vectors, are one
+//!    page; rows that are sorted afterwards are refused where a page size is set.
+//!
+//! Not here: what is refused (`prepare/select.rs`), when a page is full (`engine/src/read/page.rs`, `rows/encoder.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -336,12 +353,16 @@ impl SelectPlan {
 
     /// What a result looks like, as each frame of it says.
     pub fn result_columns(&self, version: Version) -> Columns {
+        Columns::encode(version, &self.result_specs())
+    }
+
+    /// The columns of a result.
+    pub fn result_specs(&self) -> Vec<ColumnSpec<'_>> {
         let (keyspace, table) = (self.table.keyspace.as_str(), self.table.name.as_str());
         let columns = self.columns.iter();
-        let specs: Vec<ColumnSpec<'_>> = columns
+        columns
             .map(|column| ColumnSpec { keyspace, table, name: &column.name, ty: &column.ty })
-            .collect();
-        Columns::encode(version, &specs)
+            .collect()
     }
 
     /// The state the client needs for the next page, if there is one. What is larger than a result

@@ -72,9 +72,10 @@ pub struct WritePlan {
     pub static_cells: Vec<CellWrite>,
     /// The cells of each row, in the order of storage.
     pub row_cells: Vec<CellWrite>,
-    /// Changes of lists of the static row by index or by value, in the order written.
+    /// Changes of the static row that read what is there, in the order written: of lists by index or by value, and of
+    /// numbers and texts that are added to under an `IF`.
     pub static_lists: Vec<ListWrite>,
-    /// Changes of lists of each row by index or by value, in the order written.
+    /// Changes of each row that read what is there, as `static_lists` has them of the static row.
     pub row_lists: Vec<ListWrite>,
     /// `IF ..`: what must be so for it to write. What has a condition is bound by
     /// [`ConditionalWrite`](super::ConditionalWrite) alone.
@@ -132,7 +133,8 @@ impl WritePlan {
         timeout(self.timeout.as_ref(), bindings)
     }
 
-    /// The same; tells the token and the bytes of each mutation.
+    /// Appends the mutations of this statement, and tells `each` the token and the length in bytes of every one.
+    /// After an error the records hold rubbish.
     pub(super) fn bind_each(
         &self,
         bindings: &Bindings<'_>,
@@ -146,7 +148,7 @@ impl WritePlan {
         })
     }
 
-    /// Does something with the bindings and, of an `INSERT JSON`, the values of its text.
+    /// Runs something with the bindings, to which the values of the text are added if this is an `INSERT JSON`.
     pub(super) fn with_json<T>(
         &self,
         bindings: &Bindings<'_>,
@@ -157,7 +159,8 @@ impl WritePlan {
         run(&bindings.with_json(&slots))
     }
 
-    /// The same, with the values of its text at hand.
+    /// Appends the mutations of a statement whose `INSERT JSON`, if it is one, is read already: the bindings have the
+    /// values of its text. Tells `each` the token and the length in bytes of every mutation.
     pub(super) fn bind_here(
         &self,
         (bindings, deletes): (&Bindings<'_>, Deletes),

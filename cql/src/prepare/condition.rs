@@ -161,12 +161,11 @@ fn part_of(
             "Invalid element access syntax for non-collection column {name}"
         ))),
         (Some(Access::Field(field)), CqlType::Udt { definition, .. }) => {
-            let index = definition.fields.iter().position(|(known, _)| known == field);
-            let index = index.ok_or_else(|| {
+            let (index, ty) = definition.field(field).ok_or_else(|| {
                 Error::invalid(format!("Unknown field {field} for column {name}"))
             })?;
-            let ty = definition.fields[index].1.clone();
-            Ok((PartPlan::Field(index as u16), ExpectedType::new(format!("{name}.{field}"), ty)))
+            let to = ExpectedType::new(format!("{name}.{field}"), ty.clone());
+            Ok((PartPlan::Field(index as u16), to))
         }
         (Some(Access::Field(_)), _) => {
             Err(Error::invalid(format!("Invalid field access syntax for non-UDT column {name}")))

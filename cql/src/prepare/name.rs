@@ -7,7 +7,7 @@ use model::schema::Schema;
 
 use crate::error::{Error, Result};
 use crate::lang::ast::QualifiedName;
-use crate::nearest::nearest;
+use crate::spelling::closest_name;
 
 /// The table of that name, in the keyspace written or the one in use.
 pub fn find_table<'s>(
@@ -23,7 +23,7 @@ pub fn find_table<'s>(
     };
     found.tables.get(&name.name).ok_or_else(|| {
         let known = found.tables.keys().map(String::as_str);
-        let hint = nearest(&name.name, known, 2)
+        let hint = closest_name(&name.name, known, 2)
             .map(|other| format!("\nDid you mean {keyspace}.{other}?"));
         let hint = hint.unwrap_or_default();
         // Drivers of old look for these words; newer ones for the code alone.

@@ -1,4 +1,15 @@
-//! `SELECT` to a plan: which rows, in which order, how many. What is selected of them: `selection`.
+//! `SELECT` to a plan: which rows, in which order, how many, and what is selected of them.
+//!
+//! 1. What is selected (`selection.rs`), and the `ORDER BY .. ANN OF` (`nearest.rs`), which the next step asks for.
+//! 2. The `WHERE` (`restrict`). That of a DISTINCT is analysed twice, first as if ALLOW FILTERING were written:
+//!    Cassandra refuses rows and columns under DISTINCT before it looks at filtering. Its markers are typed twice,
+//!    alike.
+//! 3. `GROUP BY` (`group_by.rs`), LIMIT and PER PARTITION LIMIT, `USING TIMEOUT`.
+//! 4. Any other `ORDER BY` (`order.rs`): rows are read against the order of storage, or sorted afterwards.
+//! 5. What the client is warned of.
+//!
+//! Invariant: what Cassandra refuses is refused in its words. Not here: binding and pages (`plan/select.rs`), which
+//! index serves which condition (`restrict/indexed.rs`).
 
 mod group_by;
 mod heading;

@@ -34,6 +34,11 @@ use crate::lang::ast::{
 use crate::plan::{CellOp, ConditionTest, CounterOp, ListOpPlan, RowChange, WritePlan};
 use crate::restrict::{PartitionChoice, StatementKind, Where, undefined};
 
+/// How errors call a column that is a frozen collection.
+const FROZEN: &str = "frozen collection column";
+/// How errors call a column that is neither a counter nor a collection.
+const NO_COUNTER: &str = "non counter column";
+
 /// The plan of one statement.
 pub(super) fn compile(
     modification: &Modification,
@@ -286,8 +291,7 @@ fn compile_delete(
     let timeout = timeout(&delete.using, compiler)?;
     let timestamp = timestamp(&delete.using, compiler)?;
     let of_columns = !delete.deletions.is_empty();
-    let mut filter =
-        Where::analyse(&delete.relations, StatementKind::Delete { of_columns }, compiler)?;
+    let mut filter = Where::analyse(&delete.relations, StatementKind::Delete, compiler)?;
     if let Some(test) = test.filter(|_| !filter.rows.is_rows(table)) {
         refuse_stretch(test, !cells.rows.is_empty() || cells.statics.is_empty())?;
     }
@@ -465,14 +469,12 @@ fn field_of(
     if *frozen {
         return Err(Error::invalid(wrong("frozen UDT")));
     }
-    let index = definition.fields.iter().position(|(known, _)| known == field);
-    let Some(index) = index else {
+    let Some((index, ty)) = definition.field(field) else {
         return Err(Error::invalid(format!(
             "UDT column {name} does not have a field named {field}"
         )));
     };
-    let ty = definition.fields[index].1.clone();
-    Ok((index as u16, ExpectedType::new(format!("{name}.{field}"), ty)))
+    Ok((index as u16, ExpectedType::new(format!("{name}.{field}"), ty.clone())))
 }
 
 /// The operation by which a `DELETE` removes a column, or an element of it.
@@ -518,9 +520,6 @@ fn deletion_op(
         Some(Access::Slice(..)) => Err(Error::invalid("Slices cannot be deleted")),
     }
 }
-
-const FROZEN: &str = "frozen collection column";
-const NO_COUNTER: &str = "non counter column";
 
 #[cold]
 fn cannot_add(column: &Column, value: &Expr, test: Option<&ConditionTest>) -> Error {

@@ -169,14 +169,18 @@ pub(super) fn add_multi(
     table: &Table,
     filters: &mut Vec<FilterTemplate>,
 ) -> Result<()> {
-    let Kind::ValueSet(ValueSet::One(Values::Each(terms))) = &multi.kind else {
+    let Kind::ValueSet(ValueSet::One(values)) = &multi.kind else {
         let what = if matches!(multi.kind, Kind::Slice { .. }) { "slice" } else { "IN" };
         return Err(Error::invalid(format!(
             "Multi-column {what} restrictions cannot be used for filtering."
         )));
     };
-    for (column, term) in multi.columns.iter().zip(terms) {
-        let values = ValueSet::One(Values::Each(vec![term.clone()]));
+    for (index, column) in multi.columns.iter().enumerate() {
+        let term = match values {
+            Values::Each(terms) => terms[index].clone(),
+            Values::Whole(tuple) => tuple.clone().field(index, column.ty.clone()),
+        };
+        let values = ValueSet::One(Values::Each(vec![term]));
         let (column, operator) = (column.clone(), Operator::Equal);
         let analysis = indexed::analysis(table, &column, operator);
         filters.push(FilterTemplate { column, operator, values, analysis, is_found_inside: false });
@@ -192,8 +196,8 @@ pub(super) fn of_indexed(gathered: &Restrictions, table: &Table) -> Result<Vec<F
         add(single, table, &mut all)?;
     }
     for multi in gathered.multis.iter().filter(|multi| multi.columns.iter().any(has_index)) {
-        // Of other tuples an index of one column tells nothing.
-        if matches!(&multi.kind, Kind::ValueSet(ValueSet::One(Values::Each(_)))) {
+        // Of other conditions on tuples an index of one column tells nothing.
+        if matches!(&multi.kind, Kind::ValueSet(ValueSet::One(_))) {
             add_multi(multi, table, &mut all)?;
         }
     }

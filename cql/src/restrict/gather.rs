@@ -71,6 +71,7 @@ impl Restrictions {
         };
         self.merge_single(ColumnRestriction { column: column.clone(), kind })
     }
+
     /// The condition of a relation of one column that is no LIKE.
     fn column_kind(
         column: &Column,

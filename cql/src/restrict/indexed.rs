@@ -28,17 +28,17 @@ pub(super) struct Served<'t> {
     nearest: Option<ColumnId>,
 }
 
-/// One restriction: of one column, or of several clustering columns.
+/// One restriction: of one column, or of clustering columns that follow each other.
 struct Restricted {
     columns: Vec<Column>,
     kind: Kind,
-    /// Whether it was written in parentheses.
-    is_tuple: bool,
+    /// Whether it is one of `Restrictions::multis`: a tuple of columns, or a column at which a tuple begins.
+    is_multi: bool,
 }
 
 /// What the choice of partitions and rows has left to filters.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Left {
+pub(super) struct LeftToFilters {
     /// Whether restrictions of clustering columns are filters.
     pub(super) clustering: bool,
     /// Whether `ALLOW FILTERING` was written.
@@ -57,12 +57,12 @@ impl<'t> Served<'t> {
             restricted.extend(gathered.singles.iter().map(|single| Restricted {
                 columns: vec![single.column.clone()],
                 kind: single.kind.clone(),
-                is_tuple: false,
+                is_multi: false,
             }));
             restricted.extend(gathered.multis.iter().map(|multi| Restricted {
                 columns: multi.columns.clone(),
                 kind: multi.kind.clone(),
-                is_tuple: true,
+                is_multi: true,
             }));
         }
         Served { table, restricted, nearest }
@@ -111,30 +111,44 @@ impl<'t> Served<'t> {
         one.columns.iter().all(has_index)
     }
 
-    /// Whether the statement uses an index, which it says it may not, or not without ALLOW FILTERING.
-    pub(super) fn check_use(&self, partitions: &PartitionChoice, left: Left) -> Result<bool> {
+    /// Whether the SELECT uses an index. An error if it may not, since a column of its key has an IN, or if it may
+    /// only with ALLOW FILTERING. The steps are those of Cassandra's `StatementRestrictions`: comments name its
+    /// methods.
+    pub(super) fn check_use(
+        &self,
+        partitions: &PartitionChoice,
+        left: LeftToFilters,
+    ) -> Result<bool> {
         if !self.has_index() {
             return Ok(false);
         }
         let of_kind = |kind: ColumnKind| {
             self.restricted.iter().filter(move |one| one.columns[0].kind == kind)
         };
+        // `processPartitionKeyRestrictions`: without whole keys an index is used, unless a range of tokens is all that
+        // restricts the key. Restrictions of single columns of the key are then left to the index, or to a filter.
         let is_keyed = matches!(partitions, PartitionChoice::Keys { .. });
-        let parts_of_key = of_kind(ColumnKind::PartitionKey).count();
-        let is_token = matches!(partitions, PartitionChoice::Tokens(_)) && parts_of_key == 0;
-        let mut uses = self.nearest.is_some() || (!is_keyed && !is_token);
-        let filters_key = !is_keyed && parts_of_key > 0;
+        let key_restrictions = of_kind(ColumnKind::PartitionKey).count();
+        let is_token_range =
+            matches!(partitions, PartitionChoice::Tokens(_)) && key_restrictions == 0;
+        let mut uses_index = self.nearest.is_some() || (!is_keyed && !is_token_range);
+        let filters_key = !is_keyed && key_restrictions > 0;
+        // `processClusteringColumnsRestrictions`: an index is used where restrictions of clustering columns make no
+        // slice, and over several partitions where one of these columns has an index.
         let has_clustering_index =
             of_kind(ColumnKind::Clustering).any(|restricted| self.is_served(restricted));
-        uses |= left.clustering || !is_keyed && has_clustering_index;
-        // What is a slice of one partition is read as one, whatever orders its rows.
-        let is_sliced = self.nearest.is_some() && is_keyed;
-        let filters_clustering = (uses && !is_sliced) || left.clustering;
+        uses_index |= left.clustering || !is_keyed && has_clustering_index;
+        // Where an index is used, it has to settle restrictions of clustering columns, too. Not those of an `ANN OF` in
+        // named partitions: slices are read as slices, whatever orders their rows.
+        let reads_slices = self.nearest.is_some() && is_keyed;
+        let filters_clustering = (uses_index && !reads_slices) || left.clustering;
+        // Conditions on values need an index, or a filter.
         let of_values = |one: &Restricted| one.columns[0].kind >= ColumnKind::Static;
-        uses |= self.restricted.iter().any(of_values);
-        if !uses {
+        uses_index |= self.restricted.iter().any(of_values);
+        if !uses_index {
             return Ok(false);
         }
+        // `validateSecondaryIndexSelections`.
         if let PartitionChoice::Keys { columns, .. } = partitions
             && columns.iter().any(|values| !values.is_one())
         {
@@ -155,9 +169,10 @@ impl<'t> Served<'t> {
         if !left.filtering && !self.groups().iter().any(|group| serves_all(group, &filtered)) {
             return Err(Error::invalid(NEEDS_FILTERING));
         }
-        // One that no index serves is a slice of rows.
+        // A slice of several columns that an index serves would be a filter, which Cassandra does not have. One that no
+        // index serves is read as a slice of rows.
         let is_slice = |one: &&Restricted| {
-            one.is_tuple && matches!(one.kind, Kind::Slice { .. }) && self.is_served(one)
+            one.is_multi && matches!(one.kind, Kind::Slice { .. }) && self.is_served(one)
         };
         if filters_clustering && filtered.iter().any(is_slice) {
             let text = "Multi-column slice restrictions cannot be used for filtering.";

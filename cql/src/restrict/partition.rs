@@ -1,4 +1,18 @@
 //! Which partitions a `WHERE` names: whole keys, a stretch of tokens, or all.
+//!
+//! ```text
+//! k = 1 AND l IN (2, 3)    the keys (1, 2) and (1, 3); those whose token is inside, if token(k, l) is restricted too
+//! token(k, l) > 4          tokens from 5 on
+//! l = 2                    all, and a filter: needs ALLOW FILTERING or an index
+//! ```
+//!
+//! 1. When a statement is prepared, `choose` takes the restrictions of the partition key and of the token out of what
+//!    was gathered.
+//! 2. When it is bound, `for_each_key` gives the keys, each once and in the order of their values as Cassandra has
+//!    it, and [`TokenBounds::eval`] the tokens.
+//!
+//! Invariants: a write names whole keys; how many keys a statement makes, and of how many bytes, is bounded.
+//! Not here: which rows of the partitions (`rows.rs`).
 
 use std::borrow::Cow;
 
@@ -10,7 +24,7 @@ use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions};
 use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
-use crate::expr::Evaluated;
+use crate::expr::{Evaluated, SortCost};
 use crate::limits::{IN_KEY_BYTES_MAX, IN_LIST_MAX, IN_PRODUCT_MAX};
 
 /// One end of a stretch of tokens.
@@ -186,7 +200,9 @@ pub(crate) fn for_each_key(
 /// Sorts the values of one column by its type, and keeps the first of those that are equal.
 fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
     let mut keyed = Vec::with_capacity(values.len());
+    let mut cost = SortCost::of(ty);
     for value in values.drain(..) {
+        cost.add(&value[0])?;
         let mut order = Vec::new();
         ordered::encode(ty, &value[0], &mut order)?;
         keyed.push((order, value));
@@ -223,7 +239,7 @@ pub(super) fn check_total(bytes: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the keys that an IN names with the other columns, or that a bound of several columns has, take more than {IN_KEY_BYTES_MAX} bytes: name fewer in one statement"
+        "the keys that the IN lists of this statement make, or the bounds of its multi-column slices, have more than {IN_KEY_BYTES_MAX} bytes in total: name fewer or shorter values in one statement"
     )))
 }
 

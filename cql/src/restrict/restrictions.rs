@@ -49,7 +49,8 @@ pub(super) struct ColumnRestriction {
     pub(super) kind: Kind,
 }
 
-/// A restriction of several clustering columns together, the first at `position`.
+/// A restriction of clustering columns that follow each other: a tuple of them, or one column at which a tuple of
+/// another restriction begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TupleRestriction {
     /// The columns in order.
@@ -71,7 +72,7 @@ impl TupleRestriction {
 pub(super) struct Restrictions {
     /// Those of one column each.
     pub(super) singles: Vec<ColumnRestriction>,
-    /// Those of several clustering columns.
+    /// Those of clustering columns that follow each other: tuples, and single columns at which a tuple begins.
     pub(super) multis: Vec<TupleRestriction>,
     /// That of the token.
     pub(super) token: Option<Kind>,

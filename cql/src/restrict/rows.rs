@@ -94,10 +94,7 @@ pub(super) fn choose(
         .collect();
     all.sort_by_key(|multi| multi.columns[0].position);
     let filtering = matches!(statement_kind, StatementKind::Select { filtering: true, .. });
-    let slices = matches!(
-        statement_kind,
-        StatementKind::Select { .. } | StatementKind::Delete { of_columns: false }
-    );
+    let refuses_slices = matches!(statement_kind, StatementKind::Insert | StatementKind::Update);
     let null_bound = match statement_kind {
         StatementKind::Select { .. } => NullBound::First,
         _ => NullBound::Refused,
@@ -107,6 +104,8 @@ pub(super) fn choose(
     let mut sliced: Option<TupleRestriction> = None;
     for multi in all {
         let first = usize::from(multi.columns[0].position);
+        // A second slice may only begin at the column of the first, as in (a, b) > (1, 2) AND a < 3: both are ends of
+        // one stretch. Of columns after a slice nothing can be sought.
         let same_start = sliced.as_ref().is_some_and(|s| s.columns[0].id == multi.columns[0].id);
         let usable = match (&sliced, &multi.kind) {
             (_, Kind::Contains(_) | Kind::Like(_)) => false,
@@ -122,7 +121,7 @@ pub(super) fn choose(
             continue;
         }
         if matches!(multi.kind, Kind::Slice { .. }) {
-            if !slices && !matches!(statement_kind, StatementKind::Delete { .. }) {
+            if refuses_slices {
                 return Err(Error::invalid(format!(
                     "Slice restrictions are not supported on the clustering columns in {} statements",
                     statement_kind.name()
@@ -221,7 +220,7 @@ impl RowChoice {
         self.by_value() == table.clustering().len()
     }
 
-    /// Whether each restricted column has one value.
+    /// Whether the clustering column at this position has exactly one value.
     pub fn is_equal_at(&self, column: usize) -> bool {
         self.parts.iter().any(|part| match part {
             RowPart::ValueSet { first, count, values } => {
@@ -464,7 +463,7 @@ impl Half<'_> {
     }
 }
 
-/// The same stretches in order, those that touch as one.
+/// The stretches in order, without empty ones; those that touch become one.
 fn joined(mut slices: Vec<Slice>) -> Vec<Slice> {
     slices.retain(|slice| slice.start < slice.end);
     slices.sort_by(|a, b| a.start.cmp(&b.start));

@@ -14,17 +14,15 @@
 //! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing is taken after it. Not here: which rows are read and where
 //! a page ends (`engine`), the frame around the rows (`frame/response/result.rs`).
 
+mod ordered;
 mod part;
-
-use std::cmp::Ordering;
-use std::ops::Range;
 
 use model::bytes::compare;
 use model::key;
-use model::ordered::Reader;
 use model::read::{Flow, PartitionRef, Resume, RowSink};
 use model::row::{self, RowRef};
 use model::schema::Table;
+use ordered::{Ordered, prefix_length};
 pub use part::{OpenGroup, ResultPart};
 
 use super::view::{ClusteringValues, RowParts, RowView};
@@ -95,12 +93,6 @@ impl Env for Group<'_> {
     fn first(&self, slot: usize) -> Option<&[u8]> {
         self.firsts[slot].as_deref()
     }
-}
-
-/// Rows, or groups, that wait for their order, each with what it is ordered by.
-struct Ordered {
-    order: RowOrder,
-    rows: Vec<(Vec<u8>, Range<usize>)>,
 }
 
 /// The rows of a group so far.
@@ -206,7 +198,7 @@ impl<'a> ResultEncoder<'a> {
             clustering: ClusteringValues::default(),
             old_form: shape.has_old_form.then(OldForm::default),
             grouping,
-            ordered: shape.order.map(|order| Ordered { order, rows: Vec::new() }),
+            ordered: shape.order.map(Ordered::new),
             error: None,
         })
     }
@@ -221,9 +213,7 @@ impl<'a> ResultEncoder<'a> {
         {
             self.end_group(&grouping)?;
         }
-        if let Some(ordered) = self.ordered.take() {
-            self.sort(ordered);
-        }
+        self.keep_first();
         Ok(u32::try_from(self.rows).expect("the bytes of a result are bounded, so are its rows"))
     }
 
@@ -250,11 +240,13 @@ impl<'a> ResultEncoder<'a> {
         Some(last)
     }
 
-    /// Bytes of memory that the answer takes: its rows, twice where they are sorted, and what the open group keeps.
+    /// Bytes of memory that the answer takes: its rows, twice where they are sorted, with what they are ordered by, and
+    /// what the open group keeps.
     #[inline]
     pub fn held_bytes(&self) -> usize {
-        let copies = if self.ordered.is_some() { 2 } else { 1 };
-        copies * (self.out.len() - self.start) + self.group_bytes
+        let rows = self.out.len() - self.start;
+        let sorted = self.ordered.as_ref().map_or(0, |ordered| rows + ordered.bytes());
+        rows + sorted + self.group_bytes
     }
 
     /// From here on the rows may have so many bytes, if a result may.
@@ -354,7 +346,10 @@ impl<'a> ResultEncoder<'a> {
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {
             let key = ordered.key(self.table, clustering)?;
-            ordered.rows.push((key, start..self.out.len()));
+            ordered.push(key, start..self.out.len());
+            if ordered.has_many_behind(self.limit) {
+                self.keep_first();
+            }
         }
         let is_enough = self.out.len() - self.start >= self.page_answer_bytes;
         Ok(if is_enough { Flow::Enough } else { Flow::More })
@@ -441,28 +436,19 @@ impl<'a> ResultEncoder<'a> {
         }
         self.rows += 1;
         if let Some(ordered) = &mut self.ordered {
-            ordered.rows.push((grouping.order_key.clone(), start..self.out.len()));
+            ordered.push(grouping.order_key.clone(), start..self.out.len());
+            if ordered.has_many_behind(self.limit) {
+                self.keep_first();
+            }
         }
         Ok(())
     }
 
-    /// Brings the rows into order and drops those behind the limit.
-    fn sort(&mut self, mut ordered: Ordered) {
-        ordered.rows.sort_by(|a, b| {
-            let order = match planted(Bug::OrderOfPartitions) {
-                true => Ordering::Equal,
-                false => a.0.cmp(&b.0),
-            };
-            if ordered.order.reversed { order.reverse() } else { order }
-        });
-        let keep = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let mut sorted = Vec::with_capacity(self.out.len() - self.start);
-        for (_, range) in ordered.rows.iter().take(keep) {
-            sorted.extend_from_slice(&self.out[range.clone()]);
+    /// Brings the rows so far into order, if they have one, and drops those behind the limit.
+    fn keep_first(&mut self) {
+        if let Some(ordered) = &mut self.ordered {
+            self.rows = ordered.keep_first(self.limit, self.start, self.out);
         }
-        self.rows = self.rows.min(self.limit);
-        self.out.truncate(self.start);
-        self.out.extend_from_slice(&sorted);
     }
 }
 
@@ -494,29 +480,6 @@ impl RowSink for ResultEncoder<'_> {
     fn is_costly(&self) -> bool {
         self.selection.calls_users
     }
-}
-
-impl Ordered {
-    /// The first columns of a clustering key, as storage orders them.
-    fn key(&self, table: &Table, clustering: Option<&[u8]>) -> Result<Vec<u8>> {
-        let clustering = clustering.unwrap_or_default();
-        let length = prefix_length(table, clustering, self.order.columns)?;
-        Ok(clustering[..length].to_vec())
-    }
-}
-
-/// The length of the first columns of a clustering key.
-fn prefix_length(table: &Table, clustering: &[u8], columns: usize) -> Result<usize> {
-    if clustering.is_empty() || columns == table.clustering().len() {
-        return Ok(clustering.len());
-    }
-    let mut reader = Reader::new(clustering);
-    let mut rest = Vec::new();
-    for column in &table.clustering()[..columns] {
-        rest.clear();
-        reader.component(&column.ty, column.descending, &mut rest)?;
-    }
-    Ok(clustering.len() - reader.rest().len())
 }
 
 fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {

@@ -11,6 +11,7 @@ use super::view::RowView;
 use crate::bind::StatementTime;
 use crate::error::Result;
 use crate::expr::{Env, Evaluated, Source, StampKind, Term};
+use crate::frame::writer;
 
 impl Env for RowView<'_> {
     #[inline]
@@ -112,7 +113,8 @@ fn stamp(kind: StampKind, cell: &Cell<'_>, time: &StatementTime<'_>) -> Option<C
     }
 }
 
-/// The same of every element: a list, or the latest of all.
+/// When each of the cells was written, or for how many seconds it lives, as a list; of [`StampKind::MaxWriteTime`] the
+/// latest timestamp of all. `None` if there are no cells.
 fn stamps<'r>(
     kind: StampKind,
     cells: impl Iterator<Item = Cell<'r>>,
@@ -125,13 +127,7 @@ fn stamps<'r>(
     let mut count = 0i32;
     for cell in cells {
         count += 1;
-        match stamp(kind, &cell, time) {
-            Some(value) => {
-                out.extend_from_slice(&(value.len() as i32).to_be_bytes());
-                out.extend_from_slice(&value);
-            }
-            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
-        }
+        writer::bytes(&mut out, stamp(kind, &cell, time).as_deref());
     }
     out[..4].copy_from_slice(&count.to_be_bytes());
     (count > 0).then_some(out)

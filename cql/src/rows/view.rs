@@ -1,4 +1,18 @@
 //! One row as terms see it: every selected cell found in one walk.
+//!
+//! ```text
+//! wanted columns, ascending    2        5        9
+//! cells of the row, likewise   2   3    5   5'        11      two elements of the column 5
+//! slots                        2        5        none
+//! ```
+//!
+//! 1. `find` puts the cells of wanted columns into slots; of a column with several cells the first. All of them
+//!    `elements` gives, in another walk.
+//! 2. Values of the clustering key are decoded once a row, into memory that is kept. Values of the partition key are
+//!    found when they are asked for.
+//!
+//! Invariants: wanted columns ascend, as cells do; values of cells are lent from where the row lies. Not here: what
+//! terms make of cells (`source.rs`), which columns are wanted (`expr/row.rs`).
 
 use model::key::partition_key_value;
 use model::read::PartitionRef;

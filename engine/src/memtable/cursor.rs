@@ -121,8 +121,9 @@ impl<'c> MemtableCursor<'c> {
         let (token, key) = (partition.token, partition.key.get(&memtable.arena));
         let ascends = !self.started || (self.token, self.key.as_slice()) < (token, key);
         assert!(ascends, "partitions ascend");
+        // From the second partition of a range on: a read of one partition would ask for what it never reads.
         if self.started && matches!(self.span.scope, Scope::Range(_)) {
-            memtable.prefetch(place);
+            memtable.prefetch_after(place);
         }
         self.started = true;
         self.version = memtable.version;
@@ -241,7 +242,10 @@ impl Inside {
             match (clustering, hold.until) {
                 (Some(clustering), until) if until.is_none_or(|until| clustering < until) => {
                     self.at_done = true;
-                    return self.show(source, place, clustering, false);
+                    if self.is_scan() {
+                        source.partition.rows.prefetch_after(&source.memtable.arena, place);
+                    }
+                    return self.show(source, place, clustering);
                 }
                 (_, Some(border)) if border < &*slice.end => self.go_to(border),
                 _ => self.go_to(&slice.end),
@@ -273,7 +277,10 @@ impl Inside {
                 (Some((place, clustering)), until)
                     if until.is_none_or(|until| clustering >= until) =>
                 {
-                    return self.show(source, place, clustering, true);
+                    if self.is_scan() {
+                        source.partition.rows.prefetch_before(&source.memtable.arena, place);
+                    }
+                    return self.show(source, place, clustering);
                 }
                 (_, Some(border)) if border > &*slice.start => self.go_to(border),
                 _ => self.go_to(&slice.start),
@@ -303,20 +310,17 @@ impl Inside {
         self.row_place = None;
     }
 
-    fn show(
-        &mut self,
-        source: &Source<'_>,
-        place: Place,
-        clustering: &[u8],
-        reversed: bool,
-    ) -> ControlFlow<()> {
+    /// Whether the row before this one was shown, too. Only then are later rows prefetched: a read of one row would
+    /// ask for what it never reads.
+    #[inline]
+    fn is_scan(&self) -> bool {
+        self.row_place.is_some()
+    }
+
+    fn show(&mut self, source: &Source<'_>, place: Place, clustering: &[u8]) -> ControlFlow<()> {
         self.at.clear();
         self.at.extend_from_slice(clustering);
         let place = source.partition.rows.normalize(place);
-        // Behind another row: the span has many.
-        if self.row_place.is_some() {
-            source.partition.rows.prefetch(&source.memtable.arena, place, reversed);
-        }
         let entry = source.partition.rows.get(place).expect("a row that was found");
         self.row.clear();
         let base = entry.row(&source.memtable.arena);

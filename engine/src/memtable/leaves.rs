@@ -111,19 +111,19 @@ impl<E: Entry> Leaves<E> {
         self.leaves.get(place.leaf)?.get(place.index)
     }
 
-    /// The entry so many after a place, if it is in the same leaf or the next.
+    /// The entry `count` entries after a place, if it is in the same leaf or the next.
     #[inline]
-    pub(super) fn ahead(&self, place: Place, count: usize) -> Option<&E> {
+    pub(super) fn nth_after(&self, place: Place, count: usize) -> Option<&E> {
         let (leaf, index) = (self.leaves.get(place.leaf)?, place.index + count);
         match index.checked_sub(leaf.len()) {
             None => leaf.get(index),
-            Some(behind) => self.leaves.get(place.leaf + 1)?.get(behind),
+            Some(into_next_leaf) => self.leaves.get(place.leaf + 1)?.get(into_next_leaf),
         }
     }
 
-    /// The entry so many before a place, if it is in the same leaf.
+    /// The entry `count` entries before a place, if it is in the same leaf.
     #[inline]
-    pub(super) fn behind(&self, place: Place, count: usize) -> Option<&E> {
+    pub(super) fn nth_before(&self, place: Place, count: usize) -> Option<&E> {
         self.leaves.get(place.leaf)?.get(place.index.checked_sub(count)?)
     }
 

@@ -12,9 +12,8 @@ use model::{Deletion, Token};
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves, Place};
 use super::parts::RowParts;
-use super::prefetch::prefetch;
+use super::prefetch::{PREFETCHED_ENTRIES, prefetch};
 use super::ranges::Ranges;
-use crate::limits::PREFETCHED_ENTRIES;
 
 /// One partition of a memtable: its deletions, its static row and its rows.
 #[derive(Debug)]
@@ -232,15 +231,22 @@ impl Rows {
         }
     }
 
-    /// Asks the processor for the row that a scan from this place comes to soon.
+    /// Asks the processor for the row that a scan in ascending order comes to soon.
     #[inline]
-    pub(super) fn prefetch(&self, arena: &Arena, place: Place, reversed: bool) {
-        let Rows::Many(rows) = self else { return };
-        let soon = match reversed {
-            false => rows.ahead(place, PREFETCHED_ENTRIES),
-            true => rows.behind(place, PREFETCHED_ENTRIES),
-        };
-        if let Some(entry) = soon {
+    pub(super) fn prefetch_after(&self, arena: &Arena, place: Place) {
+        if let Rows::Many(rows) = self
+            && let Some(entry) = rows.nth_after(place, PREFETCHED_ENTRIES)
+        {
+            prefetch(entry.bytes(arena));
+        }
+    }
+
+    /// Asks the processor for the row that a scan in descending order comes to soon.
+    #[inline]
+    pub(super) fn prefetch_before(&self, arena: &Arena, place: Place) {
+        if let Rows::Many(rows) = self
+            && let Some(entry) = rows.nth_before(place, PREFETCHED_ENTRIES)
+        {
             prefetch(entry.bytes(arena));
         }
     }

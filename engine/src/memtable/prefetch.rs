@@ -3,9 +3,22 @@
 //! Rows that were written one by one lie all over the arena, so a scan in the order of clustering keys misses the
 //! caches at each of them, and a row takes as long as memory does (100 ns) instead of as long as its instructions.
 //!
-//! Not here: how far ahead (`limits.rs`). On processors other than x86-64 nothing is asked for.
+//! 1. A scan asks for the row that lies [`PREFETCHED_ENTRIES`] ahead of the one that it shows.
+//! 2. Of partitions the entry itself is asked for twice as far ahead, since the addresses of its key and row stand in
+//!    it.
+//! 3. A read asks for nothing before its second row or partition: what it reads may end with the first.
+//!
+//! Measured together with the short way through `Merge::next`, a comparison of integers without encoding and one of
+//! empty group keys (b4fcacc; one core of an AMD EPYC of the fourth generation): `count(*)` over 500,000 rows in
+//! partitions of 250 went from 4.0 to 8.1 million rows a second.
+//!
+//! Not here: when a scan asks (`cursor.rs`). On processors other than x86-64 nothing is asked for.
 
 #![expect(unsafe_code, reason = "the instruction has no safe form in std")]
+
+/// How many entries ahead a scan asks for the bytes of a row, or for the key and the row of a partition: about as many
+/// as it goes through while memory answers.
+pub(super) const PREFETCHED_ENTRIES: usize = 4;
 
 /// Bytes that a processor loads at once.
 const LINE_BYTES: usize = 64;

@@ -61,7 +61,7 @@ pub(super) struct WriteKind {
 /// What Cassandra says of a request whose one replica has not answered in time.
 const TIMED_OUT: &str = "Operation timed out - received only 0 responses.";
 
-/// The same of a conditional write.
+/// What Cassandra says of a conditional write that was not answered in time.
 const CAS_TIMED_OUT: &str =
     "CAS operation timed out: received 0 of 1 required responses after 0 contention retries";
 

@@ -4,7 +4,7 @@
 //! or not at all. A logged batch that several cores own is written by the outbox
 //! (`shard/src/outbox.rs`): all of it or nothing, though others may see parts of it before the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use cql::bind::Bindings;
@@ -97,20 +97,24 @@ impl Executor {
         keyspace: Option<&str>,
     ) -> Result<Vec<Rc<ServerStatement>>, ExecuteError> {
         let mut statements: Vec<Rc<ServerStatement>> = Vec::new();
-        // What JSON becomes is not bounded by the bytes of the message.
-        let mut json_bytes = 0;
+        // Of each text one: most batches have few, whose values differ.
+        let mut compiled: HashMap<&str, Rc<ServerStatement>> = HashMap::new();
+        // Plans, and values that were JSON, take many times the bytes of the message.
+        let mut compiled_bytes = 0;
         for item in batch.statements() {
             let statement = match item.text {
-                BatchText::Query(text) => {
-                    let statement = Rc::new(self.state.compile(&self.shard, text, keyspace)?);
-                    json_bytes += statement.compiled.json_bytes;
-                    if json_bytes > STATEMENT_MEMORY_BYTES_MAX {
-                        return Err(ExecuteError::invalid(format!(
-                            "the JSON of one batch takes more than {STATEMENT_MEMORY_BYTES_MAX} bytes"
-                        )));
+                BatchText::Query(text) => match compiled.get(text) {
+                    Some(known) => known.clone(),
+                    None => {
+                        let one = Rc::new(self.state.compile(&self.shard, text, keyspace)?);
+                        compiled_bytes += one.bytes();
+                        if compiled_bytes > STATEMENT_MEMORY_BYTES_MAX {
+                            return Err(too_much_to_compile());
+                        }
+                        compiled.insert(text, one.clone());
+                        one
                     }
-                    statement
-                }
+                },
                 BatchText::Prepared(id) => {
                     let found = self.state.prepared(&self.shard, id);
                     found.ok_or_else(|| ExecuteError::Unprepared(id.to_vec()))?
@@ -148,6 +152,14 @@ fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
 
 fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
     plan_of(statement).is_ok_and(|plan| plan.condition.is_some())
+}
+
+fn too_much_to_compile() -> ExecuteError {
+    let mib = STATEMENT_MEMORY_BYTES_MAX >> 20;
+    ExecuteError::invalid(format!(
+        "the different statements of one batch take more than {mib} MiB when they are compiled: \
+         use bind markers for their values, or smaller batches"
+    ))
 }
 
 fn plan_of(statement: &ServerStatement) -> Result<&WritePlan, ExecuteError> {

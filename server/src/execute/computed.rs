@@ -28,7 +28,7 @@ impl Executor {
     /// The rows of a virtual table that a read can show, if they are few and this core knows them alone.
     pub(super) fn computed_now(&self, table: &Table, bound: &BoundRead) -> Option<Vec<u8>> {
         let Some(known) = virtual_table(table) else { return Some(Vec::new()) };
-        if known.needs != Needs::Nothing {
+        if !matches!(known.needs, Needs::Nothing | Needs::Prepared) {
             return None;
         }
         let rows = self.rows_of(known, bound, (Vec::new(), Vec::new()));
@@ -46,7 +46,7 @@ impl Executor {
         let Some(known) = virtual_table(table) else { return Ok(record) };
         let mut snapshots = Vec::new();
         let answers = match known.needs {
-            Needs::Nothing => Vec::new(),
+            Needs::Nothing | Needs::Prepared => Vec::new(),
             Needs::Snapshots => {
                 snapshots = self.shard.list_snapshots().await?;
                 Vec::new()
@@ -93,7 +93,6 @@ impl Executor {
         (answers, snapshots): (Vec<Answer>, Vec<Snapshot>),
     ) -> Vec<Row> {
         let Some(command) = &bound.command else { return Vec::new() };
-        let prepared = self.state.all_prepared(&self.shard);
         let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
             let keyspace = statement.keyspace.clone();
             PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
@@ -106,7 +105,7 @@ impl Executor {
             settings: &self.state.settings().all,
             guardrails: guardrails::settings(&self.state.settings().guardrails.load()),
             clients: Vec::new(),
-            prepared: prepared.iter().map(info).collect(),
+            prepared: Vec::new(),
             sizes: Default::default(),
             disk_requests: Vec::new(),
             stalls: Vec::new(),
@@ -116,6 +115,9 @@ impl Executor {
             statements: Vec::new(),
             snapshots: snapshots.into_iter().map(with_time).collect(),
         };
+        if known.needs == Needs::Prepared {
+            facts.prepared = self.state.all_prepared(&self.shard).iter().map(info).collect();
+        }
         for answer in answers {
             match answer {
                 Answer::Clients(of_core) => facts.clients.extend(of_core),

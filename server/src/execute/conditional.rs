@@ -63,7 +63,7 @@ impl Executor {
         check(bound, run.parameters.consistency, &run.statement.replication)
     }
 
-    /// Binds a BATCH of which a statement has a condition; `None` if none has.
+    /// Binds a BATCH message of which at least one statement has a condition.
     #[cold]
     pub(super) fn bind_conditional_batch(
         &self,

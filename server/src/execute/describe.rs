@@ -24,17 +24,16 @@ const SNITCH: &str = "SimpleSnitch";
 const STATE_BYTES: usize = 20;
 
 impl Executor {
-    /// Runs a DESCRIBE.
+    /// Runs a DESCRIBE. `current` is the keyspace of unqualified names.
     pub(super) fn describe(
         &self,
         call: Call,
-        asked: &Describe,
+        (asked, current): (&Describe, Option<&str>),
         parameters: &Parameters<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let current = call.session.keyspace.borrow().clone();
         let (schema, node) = (self.shard.schema(), self.state.node());
-        let describing = Describing { schema: &schema, current: current.as_deref(), node };
+        let describing = Describing { schema: &schema, current, node };
         match describing.answer(asked, parameters, &call.envelope(), out) {
             Ok(()) => Flow::Answered(call),
             Err(error) => self.refuse(call, error.into(), out),

@@ -54,7 +54,6 @@ pub(crate) struct Settings {
     pub(crate) all: Vec<(String, String)>,
 }
 
-type Prepared = PreparedCache<ServerStatement>;
 type Sessions = HashMap<ConnectionId, Rc<Session>, foldhash::fast::RandomState>;
 
 /// One core's state. See the module.
@@ -66,7 +65,7 @@ pub(crate) struct NodeState {
     functions: Functions,
     clock: Rc<Clock>,
     sessions: RefCell<Sessions>,
-    prepared: RefCell<Prepared>,
+    prepared: RefCell<PreparedCache<ServerStatement>>,
 }
 
 impl NodeState {
@@ -130,7 +129,10 @@ impl NodeState {
     }
 
     /// The statements that EXECUTE finds on this core.
-    pub(super) fn all_prepared(&self, shard: &Shard<Peering>) -> Ref<'_, Prepared> {
+    pub(super) fn all_prepared(
+        &self,
+        shard: &Shard<Peering>,
+    ) -> Ref<'_, PreparedCache<ServerStatement>> {
         let schema = shard.schema();
         self.prepared
             .borrow_mut()
@@ -208,7 +210,8 @@ impl NodeState {
     ) -> cql::Result<Rc<ServerStatement>> {
         // Qualified, or of a session without keyspace; or else of this keyspace.
         for id in [ServerStatement::id_of(text, None), ServerStatement::id_of(text, keyspace)] {
-            if let Some(known) = self.prepared(shard, &id) {
+            // A keyspace's name and a text together may be another text.
+            if let Some(known) = self.prepared(shard, &id).filter(|known| known.text == text) {
                 return Ok(known);
             }
         }

@@ -290,7 +290,8 @@ impl Executor {
             self.statement_of(request, keyspace, Some(result_id))?;
         let plan = statement.select().filter(|_| statement.result_id == result_id);
         let Some(plan) = plan else {
-            return Err(ExecuteError::invalid("the table was changed while it was read"));
+            let text = "the table was changed while it was read: send the statement again";
+            return Err(ExecuteError::invalid(text));
         };
         let PartTime { timestamp_us, now_ms, now_s } = ask.time;
         let time = StatementTime {

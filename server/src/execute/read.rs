@@ -296,7 +296,7 @@ impl Executor {
         let mut envelope = Envelope::new(version, stream);
         envelope.trace_id = trace.map(|trace| trace.id);
         let answer = (&mut frame, &mut lease);
-        // On the heap: it takes 6 KB, and what waits for it is moved five times before it begins.
+        // Boxed: this future takes 6 KB, and those that hold it are moved five times before it begins.
         let selected = Box::pin(self.select_later(&envelope, trace, pending, answer));
         let selected = registered.term.run(selected);
         // Whoever is gone reads no answer; it is made all the same, for every request has one.
@@ -445,7 +445,7 @@ impl Executor {
             deadline,
         };
         let given = match &in_parts {
-            // On the heap, so that reads which are no aggregates are smaller.
+            // Boxed: otherwise the future of every read would be as large as that of an aggregate over all cores.
             Some(in_parts) => {
                 Box::pin(self.select_in_parts(select, in_parts, &mut encoder, lease)).await?
             }
@@ -514,7 +514,7 @@ impl Executor {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
             let read = match &computed {
                 Some(record) => read_record(&plan.table, record, &command, &mut sink),
-                // On the heap: it takes 5 KB, which a read of what is computed here does without.
+                // Boxed: this future takes 5 KB, which a read of a computed table would have for nothing.
                 None => Box::pin(self.shard.read(&command, &mut sink, Some(deadline))).await,
             };
             let read = read.map_err(|error| ExecuteError::Read(error, level))?;

@@ -47,23 +47,26 @@ impl Executor {
         }
         let (executor, statement, counted) = (self.clone(), statement.clone(), waiting.clone());
         self.spawn(Group::Background, call, async move |call, out| {
-            let Statement::Schema(statement) = &statement.compiled.statement else {
+            let Statement::Schema(change) = &statement.compiled.statement else {
                 unreachable!("only a change of the schema is run here");
             };
-            let changed = executor.change_schema_later(call, statement, out).await;
+            let keyspace = statement.keyspace.as_deref();
+            let changed = executor.change_schema_later(call, change, keyspace, out).await;
             drop(counted);
             changed
         });
         Flow::Later
     }
 
+    /// `keyspace` is that of unqualified names: of the request or of the session, as it was when the statement was
+    /// prepared.
     async fn change_schema_later(
         &self,
         call: &Call,
         statement: &SchemaStatement,
+        keyspace: Option<&str>,
         out: &mut Vec<u8>,
     ) -> Result<(), ExecuteError> {
-        let current = call.session.keyspace.borrow().clone();
         let begun = Instant::now();
         let turn = async { Some(self.schema_turn.take().await) };
         let too_late = async {
@@ -81,7 +84,7 @@ impl Executor {
             let schema = self.shard.schema();
             let context = DdlContext {
                 schema: &schema,
-                keyspace: current.as_deref(),
+                keyspace,
                 is_system: system::is_guarded,
                 data_center: &self.state.node().data_center,
                 table_id: TableId(Uuid::new_v4()),

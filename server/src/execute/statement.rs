@@ -9,7 +9,7 @@ use cql::frame::request::Execute;
 use cql::frame::response::result::{OpenRows, PreparedResult};
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use cql::lang::ast::BatchKind;
-use cql::limits::PLAN_TOKEN_BYTES;
+use cql::limits::{DESCRIPTION_BYTES_MAX, PLAN_TOKEN_BYTES};
 use cql::plan::{ExplainStep, SelectPlan};
 use cql::prepare::{Prepared, Statement};
 use model::schema::Schema;
@@ -119,9 +119,35 @@ impl ServerStatement {
             markers: Default::default(),
             result: Default::default(),
         };
+        statement.check_description()?;
         let specs = statement.result_columns(Version::V5).specs();
         statement.result_id = cql::digest(specs);
         Ok(statement)
+    }
+
+    /// Refuses what takes more to describe, in any version, than a description may have.
+    fn check_description(&self) -> cql::Result<()> {
+        let result = match &self.compiled.statement {
+            Statement::Select(plan) => plan.result_specs(),
+            // Few columns, of types without parts.
+            _ => Vec::new(),
+        };
+        for (what, specs) in [("result", result), ("bind markers", self.marker_specs())] {
+            let described =
+                |version| Columns::encode_within(version, &specs, DESCRIPTION_BYTES_MAX);
+            // Version 3 names the class of what is younger than it, in 25 times the bytes.
+            let fits = described(Version::V5).is_some_and(|columns| {
+                columns.specs().len() <= DESCRIPTION_BYTES_MAX / 25
+                    || described(Version::V3).is_some()
+            });
+            if !fits {
+                return Err(cql::Error::invalid(format!(
+                    "the types of its {what} take more than {DESCRIPTION_BYTES_MAX} bytes to describe: \
+                     name fewer, or columns of smaller types"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The id of a statement: the MD5 of keyspace and text, as Cassandra's. A text that names the
@@ -134,7 +160,11 @@ impl ServerStatement {
     pub(super) fn bytes(&self) -> usize {
         let plan = PLAN_BYTES.max(PLAN_TOKEN_BYTES * self.compiled.tokens);
         let texts = self.text.len() + self.fingerprint.len();
-        texts + plan + 128 * self.markers().len() + self.compiled.json_bytes
+        // Each version that clients speak gets a description of its own, when one first asks for it.
+        let described = self.result_columns(Version::V5).specs().len() * self.result.len();
+        let of_markers = self.marker_columns(Version::V5).specs().len() * self.markers.len();
+        let markers = 128 * self.markers().len() + of_markers;
+        texts + plan + markers + described + self.compiled.json_bytes
     }
 
     /// What its executions are counted by.
@@ -188,18 +218,14 @@ impl ServerStatement {
     }
 
     fn marker_columns(&self, version: Version) -> &Columns {
-        self.markers[place(version)].get_or_init(|| {
-            let markers = self.markers().iter();
-            let specs: Vec<ColumnSpec<'_>> = markers
-                .map(|Marker { keyspace, table, name, ty }| ColumnSpec {
-                    keyspace,
-                    table,
-                    name,
-                    ty,
-                })
-                .collect();
-            Columns::encode(version, &specs)
-        })
+        self.markers[place(version)].get_or_init(|| Columns::encode(version, &self.marker_specs()))
+    }
+
+    fn marker_specs(&self) -> Vec<ColumnSpec<'_>> {
+        let markers = self.markers().iter();
+        markers
+            .map(|Marker { keyspace, table, name, ty }| ColumnSpec { keyspace, table, name, ty })
+            .collect()
     }
 
     fn result_columns(&self, version: Version) -> &Columns {

@@ -40,8 +40,8 @@ impl PeerTerms {
     }
 }
 
-/// When the first of what waits on a core has to end, or earlier: what has ended meanwhile is found out when its
-/// deadline comes.
+/// The earliest deadline of all that waits on this core. It may be too early, never too late: what has ended
+/// meanwhile is not taken out, but found to be over when its deadline comes.
 #[derive(Default)]
 pub(super) struct Deadlines(Cell<Option<Instant>>);
 

@@ -4,6 +4,7 @@
 //! drivers find it the way they look for it: the session's `duration` is set when all is there.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use cql::bind::{Ids as _, Marker};
@@ -25,6 +26,8 @@ const TTL_S: u32 = 86_400;
 
 /// Characters of a bound value that a trace keeps, as in Cassandra.
 const BOUND_VALUE_CHARS_MAX: usize = 1000;
+/// Of a value of more bytes a trace tells their number alone: its literal would be made whole before it is cut.
+const BOUND_VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// One traced request.
 #[derive(Debug)]
@@ -77,11 +80,19 @@ impl Trace {
 
     /// The values bound to the markers of a prepared statement, as literals.
     pub(super) fn bound(&mut self, values: &Values<'_>, markers: &[Marker]) {
+        let mut named = HashMap::new();
+        for (name, value) in values.named_iter() {
+            named.entry(name).or_insert(value);
+        }
         for (index, (marker, value)) in markers.iter().zip(values.iter()).enumerate() {
-            let named = || values.named_iter().find(|(name, _)| *name == marker.name);
-            let value =
-                if values.is_named() { named().map(|(_, value)| value) } else { Some(value) };
+            let value = match values.is_named() {
+                true => named.get(marker.name.as_str()).copied(),
+                false => Some(value),
+            };
             let mut literal = match value {
+                Some(Value::Bytes(bytes)) if bytes.len() > BOUND_VALUE_BYTES_MAX => {
+                    format!("({} bytes)", bytes.len())
+                }
                 Some(Value::Bytes(bytes)) => value_literal(&marker.ty, Some(bytes)),
                 Some(Value::Null) => "null".to_owned(),
                 Some(Value::Unset) | None => "unset".to_owned(),

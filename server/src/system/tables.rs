@@ -10,8 +10,10 @@ use super::{Node, NodeFacts, cassandra_client, prepared, schema_rows, scylla_cli
 /// What other cores must be asked for before the rows can be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: each core knows all of it.
+    /// Nothing but what each core knows of the node.
     Nothing,
+    /// The statements that were prepared on this core.
+    Prepared,
     /// The clients of every core.
     Clients,
     /// The sizes of the tables on every core.
@@ -36,7 +38,7 @@ pub(crate) enum Needs {
 pub(crate) struct VirtualTable {
     keyspace: &'static str,
     name: &'static str,
-    /// What other cores must be asked for.
+    /// What must be looked up, or other cores asked for.
     pub(crate) needs: Needs,
     /// Makes the table's rows of what the node knows of itself.
     pub(crate) rows: fn(&NodeFacts<'_>) -> Vec<Row>,
@@ -60,7 +62,7 @@ const TABLES: [VirtualTable; 32] = [
     table("system", "large_partitions", Needs::LargeData, |f| f.large_partitions()),
     table("system", "large_rows", Needs::LargeData, |f| f.large_rows()),
     table("system", "local", Needs::Nothing, |f| vec![f.node.local(f.schema)]),
-    table("system", "prepared_statements", Needs::Nothing, |f| f.prepared.iter().map(prepared).collect()),
+    table("system", "prepared_statements", Needs::Prepared, |f| f.prepared.iter().map(prepared).collect()),
     table("system", "size_estimates", Needs::Sizes, |f| f.size_estimates()),
     table("system", "table_estimates", Needs::Sizes, |f| f.table_estimates()),
     table("system", "versions", Needs::Nothing, |_| vec![Node::versions()]),

@@ -26,6 +26,20 @@ fn database() -> Database {
     db
 }
 
+/// Before: the function was made, and a node ended at each read of `system_schema.functions`.
+#[test]
+fn arguments_whose_types_have_names_longer_than_a_key_are_refused() {
+    let mut db = database();
+    let tuple = format!("tuple<{}>", vec!["int"; 14_000].join(", "));
+    let rest = "CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS ''";
+    let error = db.err(&format!("CREATE FUNCTION long (a {tuple}) {rest}"));
+    assert!(error.starts_with("the types of the arguments have names of 7"), "{error}");
+    let error = db.err(&format!("CREATE AGGREGATE long ({tuple}) SFUNC f STYPE int"));
+    assert!(error.starts_with("the types of the arguments have names of 7"), "{error}");
+    let short = format!("tuple<{}>", vec!["int"; 10_000].join(", "));
+    db.ok(&format!("CREATE FUNCTION long (a {short}) {rest}"));
+}
+
 /// Before: the field had another name, and the initial value none that is known.
 #[test]
 fn a_type_keeps_the_names_that_an_initial_value_is_written_in() {

@@ -186,7 +186,7 @@ impl Accumulator {
         }
     }
 
-    /// The same of a built-in aggregate.
+    /// The result of a built-in aggregate over all rows so far, in wire form; `None` for null.
     pub(super) fn result(&self) -> Option<Vec<u8>> {
         match self.aggregate {
             Aggregate::User => unreachable!("its functions give the result"),

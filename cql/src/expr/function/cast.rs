@@ -53,11 +53,20 @@ pub(super) fn cast(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
             Some(millis) => Some(date_of_millis(millis)?.to_be_bytes().to_vec()),
             None => None,
         },
-        CqlType::Float => float((from, value)).map(|n| (n as f32).to_be_bytes().to_vec()),
+        CqlType::Float => single((from, value)).map(|n| n.to_be_bytes().to_vec()),
         CqlType::Double => float((from, value)).map(|n| n.to_be_bytes().to_vec()),
         CqlType::Decimal => decimal((from, value)).map(|n| n.to_bytes()),
         _ => to_integer(from, to, value),
     })
+}
+
+/// A number as a float that was rounded once: by way of a double it may be rounded twice.
+fn single((from, value): (&CqlType, &[u8])) -> Option<f32> {
+    match from {
+        CqlType::Float | CqlType::Double => float((from, value)).map(|number| number as f32),
+        CqlType::Decimal => Decimal::from_bytes(value)?.to_string().parse().ok(),
+        _ => integer((from, value))?.to_string().parse().ok(),
+    }
 }
 
 fn to_integer(from: &CqlType, to: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
@@ -70,6 +79,14 @@ fn to_integer(from: &CqlType, to: &CqlType, value: &[u8]) -> Option<Vec<u8>> {
         }
         CqlType::Float | CqlType::Double | CqlType::Decimal => {
             let Decimal { unscaled, scale } = decimal((from, value))?;
+            // A digit takes more than three bits. And 2^64 divides 10^64, so that the low bytes of what follows are 0.
+            let is_below_one =
+                scale > 0 && u64::from(scale.unsigned_abs()) > unscaled.bits() / 3 + 1;
+            let is_zero_below = scale <= -64 && *to != CqlType::Varint;
+            let (unscaled, scale) = match is_below_one || is_zero_below {
+                true => (BigInt::ZERO, 0),
+                false => (unscaled, scale),
+            };
             if scale.unsigned_abs() > DECIMAL_SCALE_MAX {
                 return None;
             }

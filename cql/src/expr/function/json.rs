@@ -1,4 +1,13 @@
 //! `to_json`: a value of any type as JSON text; rows of a `SELECT JSON`; `from_json` the other way.
+//!
+//! 1. `put` goes through a value by its type, and writes text as it goes: numbers and booleans bare, all other
+//!    scalars as strings, NaN and infinities as null.
+//! 2. A key of a JSON object is a string: of a map with other keys it is the JSON of the key, as a string.
+//! 3. Of a `SELECT JSON` the names of columns are made into text when it is prepared (`json_prefix`), the values for
+//!    each row (`json_object`).
+//!
+//! Invariant: no text is longer than a cell may be. The forms are those of Cassandra's `toJSONString` of each type.
+//! Not here: JSON texts to values (`crate::json`), scalars as text (`literal`).
 
 use model::CqlType;
 use model::limits::CELL_BYTES_MAX;

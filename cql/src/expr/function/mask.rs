@@ -11,6 +11,7 @@ use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 
 use super::Call;
 use crate::error::{Error, Result};
+use crate::frame::writer;
 
 /// The value of a masking function, `None` for null.
 type Outcome = Result<Option<Vec<u8>>>;
@@ -172,8 +173,7 @@ fn fields<'t>(types: impl Iterator<Item = &'t CqlType>) -> Result<Vec<u8>> {
         if out.len() + value.len() > CELL_BYTES_MAX {
             return Err(too_large());
         }
-        out.extend_from_slice(&(value.len() as i32).to_be_bytes());
-        out.extend_from_slice(&value);
+        writer::bytes(&mut out, Some(&value));
     }
     Ok(out)
 }

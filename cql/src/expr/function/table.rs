@@ -100,33 +100,32 @@ static FUNCTIONS: &[Function] = &[
         Gives::This(Date),
         time::to_date,
     )
-    .keeping_order(),
+    .monotonic(),
     pure(
         &["to_timestamp", "totimestamp"],
         Takes::OneOf(OF_TIMEUUID_OR_DATE),
         Gives::This(Timestamp),
         time::to_timestamp,
     )
-    .keeping_order(),
+    .monotonic(),
     pure(
         &["to_unix_timestamp", "tounixtimestamp"],
         Takes::OneOf(OF_TIMES),
         Gives::This(Bigint),
         time::to_unix_timestamp,
     )
-    .keeping_order(),
-    pure(&["floor"], Takes::OneOf(TIMES_AND_STARTS), Gives::FirstAsTime, floor::floor)
-        .keeping_order(),
+    .monotonic(),
+    pure(&["floor"], Takes::OneOf(TIMES_AND_STARTS), Gives::FirstAsTime, floor::floor).monotonic(),
     // Cassandra 5 has these two no more, ScyllaDB does.
     pure(&["dateof"], Takes::OneOf(OF_TIMEUUID), Gives::This(Timestamp), time::to_timestamp)
-        .keeping_order(),
+        .monotonic(),
     pure(
         &["unixtimestampof"],
         Takes::OneOf(OF_TIMEUUID),
         Gives::This(Bigint),
         time::to_unix_timestamp,
     )
-    .keeping_order(),
+    .monotonic(),
     // Keys, JSON.
     pure(&["token"], Takes::PartitionKey, Gives::This(Bigint), blob::token),
     of_nulls(&["to_json", "tojson"], ANY, Gives::This(Text), json::to_json),
@@ -271,7 +270,7 @@ const fn pure(
     body: Scalar,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::GiveNull, Body::Scalar(body));
-    Function { names, takes, gives, purity, nulls, body, keeps_order: false }
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false }
 }
 
 /// A pure function that is asked of nulls too.
@@ -282,12 +281,12 @@ const fn of_nulls(
     body: Scalar,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Scalar(body));
-    Function { names, takes, gives, purity, nulls, body, keeps_order: false }
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false }
 }
 
 const fn impure(names: &'static [&'static str], gives: Gives, body: Scalar) -> Function {
     let (purity, nulls, body) = (Purity::Impure, Nulls::GiveNull, Body::Scalar(body));
-    Function { names, takes: Takes::OneOf(NONE), gives, purity, nulls, body, keeps_order: false }
+    Function { names, takes: Takes::OneOf(NONE), gives, purity, nulls, body, is_monotonic: false }
 }
 
 const fn operator(
@@ -305,7 +304,7 @@ const fn aggregate(
     aggregate: Aggregate,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Aggregate(aggregate));
-    Function { names, takes, gives, purity, nulls, body, keeps_order: false }
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false }
 }
 
 /// Every function that a statement can call by name.

@@ -97,6 +97,20 @@ fn casts_and_arithmetic_are_javas() {
     ] {
         assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
     }
+    // Each is rounded once; a digit behind all that there are is none.
+    db.ok("INSERT INTO t (k, b, e) VALUES (9, 36028799166447617, 1.00000005960464477539062500001)");
+    db.ok("INSERT INTO t (k, e) VALUES (10, 1e-20000)");
+    db.ok("INSERT INTO t (k, e) VALUES (11, 3e20000)");
+    for (expr, value) in [
+        ("CAST(b AS float) FROM t WHERE k = 9", "3.60288E16"),
+        ("CAST(e AS float) FROM t WHERE k = 9", "1.0000001"),
+        ("CAST(e AS int) FROM t WHERE k = 10", "0"),
+        ("CAST(e AS varint) FROM t WHERE k = 10", "0"),
+        ("CAST(e AS bigint) FROM t WHERE k = 11", "0"),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {expr}")), value, "{expr}");
+    }
+    (9..12).for_each(|k| drop(db.ok(&format!("DELETE FROM t WHERE k = {k}"))));
     assert_eq!(db.err("SELECT i / 0 FROM t"), "the operation 'int / int' failed: / by zero");
     let error = db.err("SELECT CAST(s AS int) FROM t");
     assert!(error.starts_with("Invalid call to function system.cast_as_int, none of"), "{error}");

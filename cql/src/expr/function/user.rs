@@ -65,18 +65,18 @@ pub(in crate::expr) static USER_FUNCTION: Function = Function {
     gives: Gives::Receiver,
     purity: Purity::Impure,
     nulls: Nulls::Taken,
-    keeps_order: false,
+    is_monotonic: false,
     body: Body::Scalar(|_| unreachable!("its callee is called")),
 };
 
-/// The same of an aggregate of a user.
+/// A row of no table: what an aggregate of a user has in common with the built-in ones.
 pub(in crate::expr) static USER_AGGREGATE: Function = Function {
     names: &[""],
     takes: Takes::OneOf(&[]),
     gives: Gives::Receiver,
     purity: Purity::Impure,
     nulls: Nulls::Taken,
-    keeps_order: false,
+    is_monotonic: false,
     body: Body::Aggregate(Aggregate::User),
 };
 

@@ -78,6 +78,17 @@ pub struct EventKinds {
     pub schema: bool,
 }
 
+impl EventKinds {
+    /// These kinds and those.
+    pub fn and(self, other: EventKinds) -> EventKinds {
+        EventKinds {
+            topology: self.topology || other.topology,
+            status: self.status || other.status,
+            schema: self.schema || other.schema,
+        }
+    }
+}
+
 /// A REGISTER request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Register {

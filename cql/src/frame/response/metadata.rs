@@ -56,6 +56,15 @@ impl Columns {
 
     /// Encodes the description of `columns` for `version`.
     pub fn encode(version: Version, columns: &[ColumnSpec<'_>]) -> Columns {
+        Columns::encode_within(version, columns, usize::MAX).expect("nothing bounds it")
+    }
+
+    /// Encodes the description of `columns` for `version`; `None` if it takes more bytes than this and a column.
+    pub fn encode_within(
+        version: Version,
+        columns: &[ColumnSpec<'_>],
+        bytes_max: usize,
+    ) -> Option<Columns> {
         let mut specs = Vec::with_capacity(columns.len() * 16);
         let place = columns.first().map(|c| (c.keyspace, c.table));
         let global = columns.iter().all(|c| Some((c.keyspace, c.table)) == place);
@@ -72,9 +81,12 @@ impl Columns {
             }
             writer::string(&mut specs, column.name);
             put_type(version, column.ty, &mut specs);
+            if specs.len() > bytes_max {
+                return None;
+            }
         }
         let count = writer::length(columns.len());
-        Columns { count, global: global && count > 0, specs: specs.into() }
+        Some(Columns { count, global: global && count > 0, specs: specs.into() })
     }
 
     /// The number of columns.

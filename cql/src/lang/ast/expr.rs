@@ -107,7 +107,7 @@ pub enum TypeName {
     List(Box<TypeName>),
     /// The type `set<t>`.
     Set(Box<TypeName>),
-    /// A map literal: `{k: v}`.
+    /// The type `map<k, v>`.
     Map(Box<TypeName>, Box<TypeName>),
     /// The type `tuple<a, b>`.
     Tuple(Vec<TypeName>),

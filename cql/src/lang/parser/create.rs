@@ -1,4 +1,15 @@
-//! `CREATE ..`.
+//! `CREATE ..`: which object it is about, and all of keyspaces, tables, materialized views and user-defined types.
+//!
+//! ```text
+//! CREATE KEYSPACE k WITH ..
+//! CREATE TABLE t (c type [STATIC] [MASKED WITH ..] [PRIMARY KEY], .., PRIMARY KEY ((k, ..), c, ..)) [WITH ..]
+//! CREATE TABLE t LIKE other [WITH ..]
+//! CREATE MATERIALIZED VIEW v AS SELECT .. FROM t [WHERE ..] PRIMARY KEY (..) [WITH ..]
+//! CREATE TYPE t (f type, ..)
+//! ```
+//!
+//! A table of several primary keys, or of none, is parsed as it stands: `ddl` refuses it in Cassandra's words.
+//! Not here: functions and aggregates (`function.rs`), indexes (`index.rs`), what stands in a `WITH` (`properties.rs`).
 
 use super::super::ast::{
     ColumnDefinition, CreateTable, CreateTableLike, CreateView, Order, Properties, QualifiedName,

@@ -1,4 +1,16 @@
 //! `INSERT`, `UPDATE`, `DELETE`, `BATCH` and their `USING` and `IF`.
+//!
+//! ```text
+//! INSERT INTO t (c, ..) VALUES (v, ..) | JSON text [DEFAULT NULL | UNSET]   [IF NOT EXISTS] [USING ..]
+//! UPDATE t [USING ..] SET c = v | c = c + v | c = v + c | c += v | c[k] = v | c.f = v, ..   WHERE .. [IF ..]
+//! DELETE [c | c[k] | c.f, ..] FROM t [USING ..] WHERE .. [IF ..]
+//! BEGIN [UNLOGGED | COUNTER | LOGGED] BATCH [USING ..] (statement [;])* APPLY BATCH
+//! ```
+//!
+//! A part of a USING may be written twice: all of its values are kept, and `prepare/write.rs` says which counts.
+//!
+//! Not here: relations and the right sides of conditions (`relation.rs`), values (`expr.rs`), which columns there are
+//! and what each takes (`prepare`).
 
 use model::limits::CONDITIONS_MAX;
 

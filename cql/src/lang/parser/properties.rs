@@ -4,6 +4,7 @@ use super::super::ast::{Expr, Properties, PropertyValue};
 use super::super::keyword::Class;
 use super::expr::literal_kind;
 use super::{Keyword, Kind, Parser, Result, SyntaxError};
+use crate::limits::PROPERTIES_MAX;
 
 impl Parser<'_> {
     /// One property, added to those already there.
@@ -18,6 +19,9 @@ impl Parser<'_> {
         if properties.iter().any(|(other, _)| *other == name) {
             let message = format!("Multiple definitions for property '{name}'");
             return Err(SyntaxError::plain(message));
+        }
+        if properties.len() == PROPERTIES_MAX {
+            return Err(too_many());
         }
         properties.push((name, value));
         Ok(())
@@ -52,6 +56,9 @@ impl Parser<'_> {
             Expr::Set(items) if items.is_empty() => Vec::new(),
             _ => return Err(self.no_viable()),
         };
+        if entries.len() > PROPERTIES_MAX {
+            return Err(too_many());
+        }
         let mut map = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             let key = constant(key, |shown| format!("Invalid property name: {shown}"))?;
@@ -66,6 +73,11 @@ impl Parser<'_> {
         }
         Ok(map)
     }
+}
+
+#[cold]
+fn too_many() -> SyntaxError {
+    SyntaxError::plain(format!("more than {PROPERTIES_MAX} properties"))
 }
 
 /// The text of a constant; anything else is refused with `problem`.

@@ -1,4 +1,16 @@
 //! The relations of a `WHERE`: `a = 1 AND (b, c) > (2, 3) AND token(k) < ?`.
+//!
+//! ```text
+//! c, c[k]        comparison | [NOT] IN | [NOT] CONTAINS [KEY] | LIKE | BETWEEN | IS [NOT] NULL
+//! (b, c)         comparison | [NOT] IN | BETWEEN      with tuples of values, or markers
+//! token(k, l)    comparison | BETWEEN
+//! (relation)     the relation
+//! ```
+//!
+//! `(c) = ..` is a tuple of one column, `(c = ..)` a relation in parentheses: what follows the first name tells.
+//!
+//! Not here: which relations a column takes. All that the grammar has is parsed, so that `restrict/gather.rs` can
+//! refuse the others in Cassandra's words.
 
 use super::super::ast::{Expr, Operand, Operator, Relation, Target};
 use super::{Keyword, Kind, Parser, Result, SyntaxError};

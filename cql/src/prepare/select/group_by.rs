@@ -140,8 +140,8 @@ fn check_order(term: &Term) -> Result<()> {
         };
     };
     let varies = |argument: &Term| argument.any(&mut |kind| matches!(kind, Kind::Row(_)));
-    // What keeps order keeps that of its first argument alone.
-    if signature.function.keeps_order
+    // A monotonic function keeps the order of its first argument alone.
+    if signature.function.is_monotonic
         && let [first, others @ ..] = &arguments[..]
         && varies(first)
         && !others.iter().any(varies)

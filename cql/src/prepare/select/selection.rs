@@ -19,7 +19,7 @@ pub(super) struct Selected {
 }
 
 impl Selected {
-    /// The same as one column of JSON texts.
+    /// What a `SELECT JSON` of this selection selects: one column, whose texts have the values of all columns.
     pub(super) fn into_json(mut self) -> Result<Selected> {
         let values = std::mem::take(&mut self.selection.outputs);
         let names = self.columns.iter().map(|column| json_prefix(&column.name));

@@ -502,7 +502,7 @@ fn a_long_value_beside_an_in_is_not_copied_without_end() {
         write,
     ] {
         let refused = run(text, &long).unwrap_err();
-        assert!(refused.starts_with("the keys that an IN names"), "{text}: {refused}");
+        assert!(refused.starts_with("the keys that the IN lists"), "{text}: {refused}");
     }
     let short = run("SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?", &vec![b'x'; 3000]);
     assert_eq!(short, nothing);
@@ -525,5 +525,36 @@ fn a_bound_of_many_columns_is_not_copied_without_end() {
     };
     assert_eq!(run(65_000), Ok(String::new()));
     let refused = run(1 << 20).unwrap_err();
-    assert!(refused.starts_with("the keys that an IN names"), "{refused}");
+    assert!(refused.starts_with("the keys that the IN lists"), "{refused}");
+}
+
+/// Before: a marker for the whole tuple was refused, in words of IN.
+#[test]
+fn a_tuple_that_is_one_marker_filters_as_its_parts_do() {
+    let mut db = Database::with("p int, a int, b int, c int, PRIMARY KEY (p, a, b, c)");
+    for (a, b, c) in [(1, 2, 3), (2, 2, 3), (2, 3, 3)] {
+        db.ok(&format!("INSERT INTO t (p, a, b, c) VALUES (1, {a}, {b}, {c})"));
+    }
+    let text = "SELECT a FROM t WHERE (b, c) = ? ALLOW FILTERING";
+    let tuple = [&4i32.to_be_bytes()[..], &int(2), &4i32.to_be_bytes(), &int(3)].concat();
+    let found = db.run(text, &bound(&[Value::Bytes(&tuple)])).expect(text);
+    assert_eq!(found, db.ok("SELECT a FROM t WHERE (b, c) = (2, 3) ALLOW FILTERING"));
+    assert_eq!(found, "1\n2");
+}
+
+/// Before: all rows were kept until the end, and what they are ordered by was not counted.
+#[test]
+fn rows_of_several_partitions_in_order_are_the_first_however_many_there_are() {
+    let mut db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
+    for c in 0..3000 {
+        db.ok(&format!("INSERT INTO t (k, c, v) VALUES ({}, {c}, {c})", c % 3));
+    }
+    let first = |order: &str, limit: &str| {
+        format!("SELECT v FROM t WHERE k IN (0, 1, 2) ORDER BY c {order} {limit}")
+    };
+    assert_eq!(db.ok(&first("ASC", "LIMIT 4")), "0\n1\n2\n3");
+    assert_eq!(db.ok(&first("DESC", "LIMIT 3")), "2999\n2998\n2997");
+    let all: Vec<String> = (0..3000).map(|c| c.to_string()).collect();
+    assert_eq!(db.ok(&first("ASC", "")), all.join("\n"));
+    assert_eq!(db.ok(&first("ASC", "LIMIT 2500")), all[..2500].join("\n"));
 }
