@@ -210,11 +210,11 @@ fn order(table: &Table, a: &Found, b: &Found, count: usize, is_reversed: bool) -
 }
 
 /// The first rows, or groups, of each partition: so many as PER PARTITION LIMIT lets pass.
-fn first_of_each<'a, T>(
-    all: &'a [T],
+fn first_of_each<T>(
+    all: &[T],
     limit: Option<i32>,
     partition: impl Fn(&T) -> usize,
-) -> impl Iterator<Item = &'a T> {
+) -> impl Iterator<Item = &T> {
     let limit = limit.map_or(usize::MAX, |limit| limit as usize);
     let mut counts = BTreeMap::<usize, usize>::new();
     all.iter().filter(move |&one| {
