@@ -106,7 +106,7 @@ fn parts_go_there_and_back() {
         (&map, "return {b = 2, a = 1}", "{'a': 1, 'b': 2}"),
         (&set, "return {[3] = true, [1] = true}", "{1, 3}"),
         (&set, "return {[3] = false}", "! sets are represented with tables with true values"),
-        (&vector, "return {1, 2.5}", "0x3f80000040200000"),
+        (&vector, "return {1, 2.5}", "[1.0, 2.5]"),
         (&vector, "return {1}", "! a sequence of 1 values is no vector<float, 2>"),
         (&tuple, "return {1}", "(1, null)"),
         (&tuple, "return {1, 'a', 2}", "! key 3 is not valid for a sequence of size 2"),

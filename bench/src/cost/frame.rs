@@ -25,7 +25,13 @@ pub struct Desk {
     write: Vec<u8>,
     change: Vec<u8>,
     increment: Vec<u8>,
+    write_row: Vec<u8>,
+    count: Vec<u8>,
+    filter: Vec<u8>,
 }
+
+/// Rows of a partition of the table that is counted.
+const ROWS_OF_PARTITION: u64 = 250;
 
 impl Desk {
     /// A server of `shards` cores, with an empty table for records of this shape. The client is connected to core 0.
@@ -39,7 +45,9 @@ impl Desk {
         let mut server = ManualServer::open(&disk, &config).expect("the disk has no faults");
         let client = server.connect(0, VERSION);
         let (read, write, change, increment) = Default::default();
-        let mut desk = Desk { server, client, read, write, change, increment };
+        let (write_row, count, filter) = Default::default();
+        let mut desk =
+            Desk { server, client, read, write, change, increment, write_row, count, filter };
         let each = |column: &dyn Fn(u16) -> String, between: &str| {
             (1..=shape.columns).map(column).collect::<Vec<_>>().join(between)
         };
@@ -52,11 +60,15 @@ impl Desk {
         );
         desk.query(&format!("CREATE TABLE ks.cf (key blob PRIMARY KEY, {definitions})"));
         desk.query("CREATE TABLE ks.counters (key blob PRIMARY KEY, n counter)");
+        desk.query("CREATE TABLE ks.rows (p int, n int, v int, w bigint, PRIMARY KEY (p, n))");
         desk.read = desk.prepare(&format!("SELECT {columns} FROM ks.cf WHERE key = ?"));
         desk.write =
             desk.prepare(&format!("INSERT INTO ks.cf (key, {columns}) VALUES (?, {marks})"));
         desk.change = desk.prepare("UPDATE ks.cf SET c1 = ? WHERE key = ? IF c1 = ?");
         desk.increment = desk.prepare("UPDATE ks.counters SET n = n + 1 WHERE key = ?");
+        desk.write_row = desk.prepare("INSERT INTO ks.rows (p, n, v, w) VALUES (?, ?, ?, ?)");
+        desk.count = desk.prepare("SELECT count(*) FROM ks.rows");
+        desk.filter = desk.prepare("SELECT sum(w) FROM ks.rows WHERE v >= ? ALLOW FILTERING");
         desk
     }
 
@@ -120,6 +132,24 @@ impl Desk {
     pub fn change_frame(&self, shape: &Shape, number: u64, out: &mut Vec<u8>) {
         let (key, value) = (shape.key(number), shape.value(number));
         execute(&self.change, &[&value, &key, &value], out);
+    }
+
+    /// The frame of a client that writes the small row with this number, in a partition of many.
+    pub fn write_row_frame(&self, number: u64, out: &mut Vec<u8>) {
+        let (p, n) = (number / ROWS_OF_PARTITION, number % ROWS_OF_PARTITION);
+        let int = |value: u64| (value as i32).to_be_bytes();
+        let values: [&[u8]; 4] = [&int(p), &int(n), &int(number % 2), &number.to_be_bytes()];
+        execute(&self.write_row, &values, out);
+    }
+
+    /// The frame of a client that counts all small rows.
+    pub fn count_frame(&self, out: &mut Vec<u8>) {
+        execute(&self.count, &[], out);
+    }
+
+    /// The frame of a client that adds up a column of every second of the small rows.
+    pub fn filter_frame(&self, out: &mut Vec<u8>) {
+        execute(&self.filter, &[&1i32.to_be_bytes()], out);
     }
 
     /// The frame of a client that adds one to the counter of key `number`.

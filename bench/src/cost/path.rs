@@ -47,6 +47,10 @@ pub enum Path {
     StatementIncrementAlone,
     /// The same with 16 increments in each commit.
     StatementIncrementTogether,
+    /// A row of a memtable that `count(*)` goes over.
+    StatementCount,
+    /// A row of a memtable that a condition is asked of, and of every second one a column that is added up.
+    StatementFilter,
     /// Not a path: what the simulated disk itself costs in `EngineWriteAlone`.
     DiskAlone,
     /// The same for `EngineWriteTogether`.
@@ -70,7 +74,7 @@ pub struct Counted {
 
 impl Path {
     /// All paths, in the order of the table.
-    pub const ALL: [Path; 12] = [
+    pub const ALL: [Path; 14] = [
         Path::StatementRead,
         Path::StatementReadAcross,
         Path::StatementWriteAlone,
@@ -78,6 +82,8 @@ impl Path {
         Path::StatementChangeTogether,
         Path::StatementIncrementAlone,
         Path::StatementIncrementTogether,
+        Path::StatementCount,
+        Path::StatementFilter,
         Path::EngineRead,
         Path::EngineWriteAlone,
         Path::EngineWriteTogether,
@@ -115,6 +121,8 @@ impl Path {
             Path::StatementChangeTogether => "statement-change-together",
             Path::StatementIncrementAlone => "statement-increment-alone",
             Path::StatementIncrementTogether => "statement-increment-together",
+            Path::StatementCount => "statement-count",
+            Path::StatementFilter => "statement-filter",
             Path::DiskAlone => "disk-alone",
             Path::DiskTogether => "disk-together",
         }
@@ -137,6 +145,10 @@ impl Path {
             }
             Path::StatementIncrementTogether => {
                 "prepared increment of a counter, 16 in a commit, simulated disk included"
+            }
+            Path::StatementCount => "a row of (p, n, v, w) that `count(*)` counts in memory",
+            Path::StatementFilter => {
+                "such a row for `sum(w) .. WHERE v >= ? ALLOW FILTERING`, which takes every second"
             }
             Path::EngineRead => "of which the engine: cached point read",
             Path::EngineWriteAlone => "of which the engine: durable write, alone in its commit",
@@ -174,6 +186,8 @@ impl Path {
             Path::StatementIncrementTogether => {
                 statement_write(shape, operations, TOGETHER, Desk::increment_frame)
             }
+            Path::StatementCount => statement_over_rows(shape, operations, Desk::count_frame),
+            Path::StatementFilter => statement_over_rows(shape, operations, Desk::filter_frame),
             Path::DiskAlone => disk(shape, operations, 1),
             Path::DiskTogether => disk(shape, operations, TOGETHER),
         }
@@ -359,6 +373,28 @@ fn statement_write(shape: &Shape, operations: u64, together: u64, frame: WriteFr
     (0..warm).for_each(&mut write);
     let last = warm + (operations / together) as usize;
     counted(operations, || (warm..last).for_each(&mut write))
+}
+
+/// One statement over so many rows, which are small whatever the shape.
+fn statement_over_rows(shape: &Shape, rows: u64, frame: fn(&Desk, &mut Vec<u8>)) -> Counted {
+    let mut desk = Desk::new(shape, 1);
+    for first in (0..rows).step_by(LOAD_BATCH as usize) {
+        let mut input = Vec::new();
+        let numbers = first..rows.min(first + LOAD_BATCH);
+        numbers.for_each(|number| desk.write_row_frame(number, &mut input));
+        desk.take(&input);
+        desk.settle();
+        desk.send();
+    }
+    let mut input = Vec::new();
+    frame(&desk, &mut input);
+    let mut run = || {
+        desk.take(black_box(&input));
+        desk.settle();
+        black_box(desk.send());
+    };
+    run();
+    counted(rows, run)
 }
 
 /// A server of `shards` cores that has every record.

@@ -494,12 +494,17 @@ fn the_json_of_a_batch_that_is_a_message_is_bounded_before_all_of_it_is_compiled
     let fields: Vec<String> = (0..1000).map(|field| format!("f{field} int")).collect();
     bench.query(&format!("CREATE TYPE ks.u ({})", fields.join(", ")));
     bench.query("CREATE TABLE ks.j (p int PRIMARY KEY, l frozen<list<frozen<u>>>)");
-    let text = format!("INSERT INTO ks.j JSON '{{\"p\": 1, \"l\": [{}{{}}]}}'", "{},".repeat(3000));
+    let list = format!("[{}{{}}]", "{},".repeat(3000));
+    let text = |p: i32| format!("INSERT INTO ks.j JSON '{{\"p\": {p}, \"l\": {list}}}'");
+    let texts: Vec<String> = (0..6).map(text).collect();
     let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
-    let one = BatchStatement { text: BatchText::Query(&text), values: parameters.values };
-    let batch = Batch::new(BatchKind::Unlogged, &[one; 6], parameters, VERSION, &mut items);
+    let statements: Vec<BatchStatement<'_>> = texts
+        .iter()
+        .map(|text| BatchStatement { text: BatchText::Query(text), values: parameters.values })
+        .collect();
+    let batch = Batch::new(BatchKind::Unlogged, &statements, parameters, VERSION, &mut items);
     let shown = bench.show(&Request::Batch(batch));
-    assert!(shown.contains("the JSON of one batch takes more than"), "{shown}");
+    assert!(shown.contains("the different statements of one batch take more than"), "{shown}");
 }
 
 /// Virtual tables are computed on the core that is asked, with what the others know.
