@@ -132,20 +132,28 @@ impl ServerStatement {
             // Few columns, of types without parts.
             _ => Vec::new(),
         };
-        for (what, specs) in [("result", result), ("bind markers", self.marker_specs())] {
+        let markers = self.marker_specs();
+        for (what, specs, kept) in
+            [("result", result, &self.result), ("bind markers", markers, &self.markers)]
+        {
+            if specs.is_empty() {
+                continue;
+            }
             let described =
                 |version| Columns::encode_within(version, &specs, DESCRIPTION_BYTES_MAX);
             // Version 3 names the class of what is younger than it, in 25 times the bytes.
-            let fits = described(Version::V5).is_some_and(|columns| {
+            let fits = |columns: &Columns| {
                 columns.specs().len() <= DESCRIPTION_BYTES_MAX / 25
                     || described(Version::V3).is_some()
-            });
-            if !fits {
+            };
+            let Some(columns) = described(Version::V5).filter(fits) else {
                 return Err(cql::Error::invalid(format!(
                     "the types of its {what} take more than {DESCRIPTION_BYTES_MAX} bytes to describe: \
                      name fewer, or columns of smaller types"
                 )));
-            }
+            };
+            // It is asked for next.
+            let _ = kept[place(Version::V5)].set(columns);
         }
         Ok(())
     }
