@@ -66,7 +66,7 @@ pub const PAGE_ANSWER_BYTES: usize = 4 << 20;
 /// Most properties of a statement, and entries of one property that is a map: each is compared with all before it.
 pub const PROPERTIES_MAX: usize = 1000;
 /// The squares of the lengths, in bytes, of the values with decimals that one set, map or IN puts into order, added up,
-/// at most. A decimal is ordered by its digits, which takes time with the square of its length: this much takes 20 ms.
+/// at most. A decimal is ordered by its digits, which takes time with the square of its length.
 pub const DECIMALS_SORT_COST_MAX: u64 = 1 << 31;
 /// Bytes that describe the columns of a result, or the markers of a statement. User types are written out for each
 /// column, so that a short statement can ask for a description of any length.

@@ -341,8 +341,8 @@ impl Executor {
             Statement::Schema(_) => self.change_schema(call, run.statement, out),
             Statement::Truncate(table) => self.truncate(call, table, out),
             Statement::Describe(asked) => {
-                let asked = (asked, run.statement.keyspace.as_deref());
-                self.describe(call, asked, run.parameters, out)
+                let current = run.statement.keyspace.as_deref();
+                self.describe(call, asked, current, run.parameters, out)
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod rig;
 
+use std::path::Path;
 use std::process::{Command, Output};
 
 use cql::frame::request::{
@@ -119,6 +120,14 @@ fn bad_input_gets_its_error_and_the_server_lives() {
 
 const KEYSPACE: &str = "WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
 
+/// A server of this test with a keyspace `ks`, and a client of it.
+fn serve(folder: &Path) -> (Server, Client) {
+    let server = Server::start(folder);
+    let mut client = Client::ready(&server);
+    assert_eq!(client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}")), "RESULT");
+    (server, client)
+}
+
 fn plain() -> Parameters<'static> {
     Parameters::plain(Consistency::One, Version::V4)
 }
@@ -127,9 +136,7 @@ fn plain() -> Parameters<'static> {
 #[test]
 fn a_short_statement_does_not_ask_for_a_description_without_end() {
     let folder = data_dir();
-    let server = Server::start(folder.path());
-    let mut client = Client::ready(&server);
-    client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}"));
+    let (server, mut client) = serve(folder.path());
     let fields: Vec<String> = (0..2000).map(|field| format!("field_{field} int")).collect();
     assert_eq!(client.query(&format!("CREATE TYPE ks.u ({})", fields.join(", "))), "RESULT");
     let table = "CREATE TABLE ks.t (k int PRIMARY KEY, v frozen<u>)";
@@ -149,9 +156,7 @@ fn a_short_statement_does_not_ask_for_a_description_without_end() {
 #[test]
 fn a_batch_does_not_compile_more_than_one_statement_may_take() {
     let folder = data_dir();
-    let server = Server::start(folder.path());
-    let mut client = Client::ready(&server);
-    client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}"));
+    let (server, mut client) = serve(folder.path());
     client.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)");
     let mut ask = |texts: &[String]| {
         let values = Values::none(Version::V4);
@@ -177,9 +182,7 @@ fn a_batch_does_not_compile_more_than_one_statement_may_take() {
 #[test]
 fn tracing_finds_the_values_of_many_markers() {
     let folder = data_dir();
-    let server = Server::start(folder.path());
-    let mut client = Client::ready(&server);
-    client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}"));
+    let (server, mut client) = serve(folder.path());
     client.query("CREATE TABLE ks.t (k int PRIMARY KEY)");
     let markers = vec!["?"; 60_000].join(",");
     let text = format!("SELECT k FROM ks.t WHERE k IN ({markers})");
@@ -202,8 +205,7 @@ fn tracing_finds_the_values_of_many_markers() {
 #[test]
 fn schema_changes_mean_the_keyspace_that_they_were_prepared_in() {
     let folder = data_dir();
-    let server = Server::start(folder.path());
-    let mut client = Client::ready(&server);
+    let (server, mut client) = serve(folder.path());
     for keyspace in ["a", "b"] {
         client.query(&format!("CREATE KEYSPACE {keyspace} {KEYSPACE}"));
         client.query(&format!("CREATE TABLE {keyspace}.t (k int PRIMARY KEY)"));

@@ -92,9 +92,21 @@ impl Desk {
     fn ask(&mut self, request: &Request<'_>) -> Vec<u8> {
         let mut frame = Vec::new();
         request.put(VERSION, 0, Flags(0), &mut frame);
-        self.take(&frame);
+        self.answer(&frame)
+    }
+
+    fn answer(&mut self, frame: &[u8]) -> Vec<u8> {
+        self.take(frame);
         self.settle();
         self.server.sent(self.client, <[u8]>::to_vec)
+    }
+
+    /// The bigint that is the whole answer to a frame.
+    pub fn number(&mut self, frame: &[u8]) -> u64 {
+        let answer = self.answer(frame);
+        let Reply::Rows(rows) = reply(&answer) else { panic!("{:?}", reply(&answer)) };
+        let cell = rows.cells().next().expect("a cell").expect("a well-formed cell");
+        u64::from_be_bytes(cell.expect("a number").try_into().expect("a bigint"))
     }
 
     /// Takes the frames of `input` in turn: reads are answered, writes given to the log.

@@ -186,8 +186,13 @@ impl Path {
             Path::StatementIncrementTogether => {
                 statement_write(shape, operations, TOGETHER, Desk::increment_frame)
             }
-            Path::StatementCount => statement_over_rows(shape, operations, Desk::count_frame),
-            Path::StatementFilter => statement_over_rows(shape, operations, Desk::filter_frame),
+            Path::StatementCount => {
+                statement_over_rows(shape, operations, Desk::count_frame, operations)
+            }
+            Path::StatementFilter => {
+                let odd_numbers = (0..operations).filter(|number| number % 2 == 1).sum();
+                statement_over_rows(shape, operations, Desk::filter_frame, odd_numbers)
+            }
             Path::DiskAlone => disk(shape, operations, 1),
             Path::DiskTogether => disk(shape, operations, TOGETHER),
         }
@@ -375,39 +380,43 @@ fn statement_write(shape: &Shape, operations: u64, together: u64, frame: WriteFr
     counted(operations, || (warm..last).for_each(&mut write))
 }
 
-/// One statement over so many rows, which are small whatever the shape.
-fn statement_over_rows(shape: &Shape, rows: u64, frame: fn(&Desk, &mut Vec<u8>)) -> Counted {
+/// One statement over so many rows, which are small whatever the shape, and answered with one number.
+fn statement_over_rows(
+    shape: &Shape,
+    rows: u64,
+    frame: fn(&Desk, &mut Vec<u8>),
+    expected: u64,
+) -> Counted {
     let mut desk = Desk::new(shape, 1);
+    write_in_batches(&mut desk, rows, Desk::write_row_frame);
+    let mut input = Vec::new();
+    frame(&desk, &mut input);
+    assert_eq!(desk.number(&input), expected, "all rows are gone over");
+    counted(rows, || {
+        desk.take(black_box(&input));
+        desk.settle();
+        black_box(desk.send());
+    })
+}
+
+/// Writes so many rows, [`LOAD_BATCH`] of them with one commit.
+fn write_in_batches(desk: &mut Desk, rows: u64, frame: impl Fn(&Desk, u64, &mut Vec<u8>)) {
     for first in (0..rows).step_by(LOAD_BATCH as usize) {
         let mut input = Vec::new();
         let numbers = first..rows.min(first + LOAD_BATCH);
-        numbers.for_each(|number| desk.write_row_frame(number, &mut input));
+        numbers.for_each(|number| frame(desk, number, &mut input));
         desk.take(&input);
         desk.settle();
         desk.send();
     }
-    let mut input = Vec::new();
-    frame(&desk, &mut input);
-    let mut run = || {
-        desk.take(black_box(&input));
-        desk.settle();
-        black_box(desk.send());
-    };
-    run();
-    counted(rows, run)
 }
 
 /// A server of `shards` cores that has every record.
 fn loaded(shape: &Shape, shards: usize) -> Desk {
     let mut desk = Desk::new(shape, shards);
-    for batch in 0..LOADED / LOAD_BATCH {
-        let mut input = Vec::new();
-        let numbers = batch * LOAD_BATCH..(batch + 1) * LOAD_BATCH;
-        numbers.for_each(|number| desk.write_frame(shape, number, &mut input));
-        desk.take(&input);
-        desk.settle();
-        desk.send();
-    }
+    write_in_batches(&mut desk, LOADED, |desk, number, input| {
+        desk.write_frame(shape, number, input);
+    });
     desk
 }
 

@@ -344,12 +344,9 @@ impl<'a> ResultEncoder<'a> {
             }
         }
         self.rows += 1;
-        if let Some(ordered) = &mut self.ordered {
+        if let Some(ordered) = &self.ordered {
             let key = ordered.key(self.table, clustering)?;
-            ordered.push(key, start..self.out.len());
-            if ordered.has_many_behind(self.limit) {
-                self.keep_first();
-            }
+            self.wait_in_order(key, start);
         }
         let is_enough = self.out.len() - self.start >= self.page_answer_bytes;
         Ok(if is_enough { Flow::Enough } else { Flow::More })
@@ -435,13 +432,17 @@ impl<'a> ResultEncoder<'a> {
             check_result_bytes(self.out.len() - self.start)?;
         }
         self.rows += 1;
-        if let Some(ordered) = &mut self.ordered {
-            ordered.push(grouping.order_key.clone(), start..self.out.len());
-            if ordered.has_many_behind(self.limit) {
-                self.keep_first();
-            }
-        }
+        self.wait_in_order(grouping.order_key.clone(), start);
         Ok(())
+    }
+
+    /// Lets the row that was just written, from `start` on, wait for the others if they have an order.
+    fn wait_in_order(&mut self, key: Vec<u8>, start: usize) {
+        let Some(ordered) = &mut self.ordered else { return };
+        ordered.push(key, start..self.out.len());
+        if ordered.has_many_behind(self.limit) {
+            self.keep_first();
+        }
     }
 
     /// Brings the rows so far into order, if they have one, and drops those behind the limit.

@@ -93,10 +93,6 @@ impl Executor {
         (answers, snapshots): (Vec<Answer>, Vec<Snapshot>),
     ) -> Vec<Row> {
         let Some(command) = &bound.command else { return Vec::new() };
-        let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
-            let keyspace = statement.keyspace.clone();
-            PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
-        };
         let pages = if bound.reads_all { Pages::All } else { Pages::One };
         let mut facts = NodeFacts {
             wanted: Wanted::of(command, pages),
@@ -116,6 +112,10 @@ impl Executor {
             snapshots: snapshots.into_iter().map(with_time).collect(),
         };
         if known.needs == Needs::Prepared {
+            let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
+                let keyspace = statement.keyspace.clone();
+                PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
+            };
             facts.prepared = self.state.all_prepared(&self.shard).iter().map(info).collect();
         }
         for answer in answers {

@@ -28,7 +28,8 @@ impl Executor {
     pub(super) fn describe(
         &self,
         call: Call,
-        (asked, current): (&Describe, Option<&str>),
+        asked: &Describe,
+        current: Option<&str>,
         parameters: &Parameters<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {

@@ -343,6 +343,20 @@ mod tests {
         assert!(!describes(Some(after.result_id), &after));
     }
 
+    /// Before: descriptions counted nothing, though one may be many times as long as the text.
+    #[test]
+    fn what_describes_columns_and_markers_is_counted() {
+        let name = "v".repeat(200);
+        let selected = compiled(
+            &format!("SELECT {}{name} FROM ks.t", format!("{name}, ").repeat(99)),
+            &[&name],
+        );
+        assert!(selected.bytes() > 100 * 200 + 3 * 100 * 200, "text and descriptions");
+        let marked = compiled(&format!("INSERT INTO ks.t (k, {name}) VALUES (?, ?)"), &[&name]);
+        let plain = compiled(&format!("INSERT INTO ks.t (k, {name}) VALUES (1, 2)"), &[&name]);
+        assert!(marked.bytes() > plain.bytes() + 3 * 200);
+    }
+
     /// Before: the cache counted about 15 KB for a statement that kept 16 MiB.
     #[test]
     fn what_a_statement_keeps_of_json_is_counted() {

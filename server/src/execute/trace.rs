@@ -13,6 +13,7 @@ use cql::frame::consistency::Consistency;
 use cql::frame::request::{Parameters, Values};
 use cql::literal::value_literal;
 use engine::ReadSources;
+use model::CqlType;
 use model::cell::{Deletion, Expiry, Life};
 use model::row::RowHead;
 use model::schema::Schema;
@@ -89,18 +90,11 @@ impl Trace {
                 true => named.get(marker.name.as_str()).copied(),
                 false => Some(value),
             };
-            let mut literal = match value {
-                Some(Value::Bytes(bytes)) if bytes.len() > BOUND_VALUE_BYTES_MAX => {
-                    format!("({} bytes)", bytes.len())
-                }
-                Some(Value::Bytes(bytes)) => value_literal(&marker.ty, Some(bytes)),
+            let literal = match value {
+                Some(Value::Bytes(bytes)) => bound_literal(&marker.ty, bytes),
                 Some(Value::Null) => "null".to_owned(),
                 Some(Value::Unset) | None => "unset".to_owned(),
             };
-            if let Some((cut, _)) = literal.char_indices().nth(BOUND_VALUE_CHARS_MAX) {
-                literal.truncate(cut);
-                literal.push_str("...'");
-            }
             self.parameters.insert(format!("bound_var_{index}_{}", marker.name), literal);
         }
     }
@@ -180,5 +174,31 @@ impl Trace {
             ("request", Cell::text(self.request)),
             ("started_at", Cell::Timestamp(self.started_us / 1000)),
         ]
+    }
+}
+
+/// A bound value as a literal of at most [`BOUND_VALUE_CHARS_MAX`] characters.
+fn bound_literal(ty: &CqlType, bytes: &[u8]) -> String {
+    if bytes.len() > BOUND_VALUE_BYTES_MAX {
+        return format!("({} bytes)", bytes.len());
+    }
+    let mut literal = value_literal(ty, Some(bytes));
+    if let Some((cut, _)) = literal.char_indices().nth(BOUND_VALUE_CHARS_MAX) {
+        literal.truncate(cut);
+        literal.push_str("...'");
+    }
+    literal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_are_cut_and_longer_ones_are_told_by_their_length() {
+        let shown = |length: usize| bound_literal(&CqlType::Text, &vec![b'x'; length]);
+        assert_eq!(shown(3), "'xxx'");
+        assert_eq!(shown(5000), format!("'{}...'", "x".repeat(BOUND_VALUE_CHARS_MAX - 1)));
+        assert_eq!(shown(BOUND_VALUE_BYTES_MAX + 1), "(65537 bytes)");
     }
 }

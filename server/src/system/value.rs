@@ -165,3 +165,30 @@ fn path(ty: &CqlType, value: &[u8]) -> Vec<u8> {
     ordered::encode(ty, value, &mut out).expect("the value is of its type");
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::base::base_schema;
+    use super::*;
+
+    /// Before: the read of such a row ended the process.
+    #[test]
+    fn a_row_with_a_key_that_is_too_long_is_left_out() {
+        let schema = base_schema();
+        let table = schema.table("system_schema", "functions").expect("a system table");
+        let row = |ty: String| -> Row {
+            vec![
+                ("keyspace_name", Value::text("ks")),
+                ("function_name", Value::text("f")),
+                ("argument_types", Value::List(vec![ty])),
+            ]
+        };
+        let put = |row: &Row| {
+            let mut record = Vec::new();
+            put_row(table, row, &ALWAYS, &mut record);
+            record.len()
+        };
+        assert!(put(&row("int".to_owned())) > 0);
+        assert_eq!(put(&row("x".repeat(70_000))), 0);
+    }
+}
