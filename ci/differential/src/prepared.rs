@@ -17,8 +17,8 @@ use cql::frame::client::PreparedReply;
 use crate::columns::{self, DescribedColumn, ShownColumn};
 
 /// A statement after which fewer than these were prepared must still be known. A Messina with the least memory, as
-/// under `cargo ci differential`, has 256 KiB a core for prepared statements, and the newest 128 KiB of them are kept;
-/// most take 2 to 8 KiB, and some that others prepare at the same moment are not counted yet.
+/// under `cargo ci differential`, has 1 MiB a core for prepared statements, and the newest 512 KiB of them are kept;
+/// most take 2 to 8 KiB, few up to 40, and some that others prepare at the same moment are not counted yet.
 const KEPT_MIN: u64 = 10;
 /// Of so many EXECUTEs one may be answered UNPREPARED without a reason: a few long statements may take the memory.
 const EXECUTES_A_NEEDLESS: u64 = 100;
