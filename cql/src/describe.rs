@@ -1,19 +1,22 @@
-//! DESCRIBE: what is asked for, looked up in the schema, as rows of names or of statements.
+//! DESCRIBE: what is asked for, looked up in the schema, as rows of names or as elements whose statements are made later.
 //!
 //! The rows, their order and the errors are Cassandra's (`DescribeStatement`): cqlsh 6 prints what
 //! comes back as it is.
 
+mod element;
 mod functions;
 #[cfg(test)]
 mod tests;
 mod text;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+pub use element::Element;
 use functions::callables;
 pub use functions::{create_aggregate, create_function};
-use model::schema::{Index, Keyspace, Schema, Table};
-use model::types::{CqlType, Name};
+use model::schema::{Keyspace, Schema, Table, TableId};
+use model::types::{CqlType, Name, UserType};
 pub use text::{
     create_index, create_keyspace, create_table, create_type, create_view, index_target,
     where_clause,
@@ -22,12 +25,12 @@ pub use text::{
 use crate::lang::ast::{Describe, DescribeTarget, FunctionKind, QualifiedName};
 
 /// The rows that answer a DESCRIBE.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Described {
+#[derive(Clone, Debug)]
+pub enum Described<'s> {
     /// `keyspace_name, type, name`
     Names(Vec<[String; 3]>),
     /// `keyspace_name, type, name, create_statement`
-    Elements(Vec<[String; 4]>),
+    Elements(Vec<Element<'s>>),
     /// `cluster, partitioner, snitch`, and who owns which range if a keyspace is in use.
     Cluster {
         /// Whether `range_ownership` is part of it.
@@ -38,12 +41,12 @@ pub enum Described {
 /// Looks up what `describe` asks for; the error is a message for `Invalid`.
 ///
 /// `is_system` tells the keyspaces that DESCRIBE SCHEMA leaves out unless it is FULL.
-pub fn describe(
+pub fn describe<'s>(
     describe: &Describe,
-    schema: &Schema,
+    schema: &'s Schema,
     current: Option<&str>,
     is_system: impl Fn(&str) -> bool,
-) -> Result<Described, String> {
+) -> Result<Described<'s>, String> {
     let look = Look { schema, current, internals: describe.internals };
     Ok(match &describe.target {
         DescribeTarget::Cluster => Described::Cluster { with_ownership: current.is_some() },
@@ -85,7 +88,7 @@ pub fn describe(
             let missing =
                 || format!("User defined type '{}' not found in '{}'", name.name, keyspace.name);
             let ty = keyspace.types.get(&name.name).ok_or_else(missing)?;
-            Described::Elements(vec![element(keyspace, "type", &ty.name, create_type(ty))])
+            Described::Elements(vec![Element::Type(ty)])
         }
         DescribeTarget::Index(name) => {
             let keyspace = look.find_keyspace(name.keyspace.as_deref())?;
@@ -111,23 +114,13 @@ fn names(keyspace: &Keyspace, kind: &str, name: &str) -> [String; 3] {
     [Name(&keyspace.name).to_string(), kind.to_owned(), Name(name).to_string()]
 }
 
-fn element(keyspace: &Keyspace, kind: &str, name: &str, statement: String) -> [String; 4] {
-    let [keyspace, kind, name] = names(keyspace, kind, name);
-    [keyspace, kind, name, statement]
-}
-
-fn index_element(table: &Table, index: &Index) -> [String; 4] {
-    let (keyspace, name) = (Name(&table.keyspace).to_string(), Name(&index.name).to_string());
-    [keyspace, "index".to_owned(), name, create_index(table, index)]
-}
-
-struct Look<'s> {
+struct Look<'s, 'c> {
     schema: &'s Schema,
-    current: Option<&'s str>,
+    current: Option<&'c str>,
     internals: bool,
 }
 
-impl<'s> Look<'s> {
+impl<'s> Look<'s, '_> {
     fn find_keyspace(&self, name: Option<&str>) -> Result<&'s Arc<Keyspace>, String> {
         let name = name
             .or(self.current)
@@ -140,7 +133,7 @@ impl<'s> Look<'s> {
         &self,
         kind: &str,
         of: impl Fn(&'s Keyspace) -> I,
-    ) -> Result<Described, String> {
+    ) -> Result<Described<'s>, String> {
         let current = self.current.map(|_| self.find_keyspace(None)).transpose()?;
         let keyspaces = self.schema.keyspaces();
         let wanted = keyspaces.filter(|keyspace| current.is_none_or(|c| c.name == keyspace.name));
@@ -151,28 +144,39 @@ impl<'s> Look<'s> {
     }
 
     /// The keyspace and everything in it, in an order in which it can be made again.
-    fn keyspace(&self, keyspace: &'s Keyspace) -> Vec<[String; 4]> {
-        let mut all =
-            vec![element(keyspace, "keyspace", &keyspace.name, create_keyspace(keyspace))];
-        let types = types_in_order(keyspace);
-        all.extend(types.map(|ty| element(keyspace, "type", &ty.name, create_type(ty))));
+    fn keyspace(&self, keyspace: &'s Keyspace) -> Vec<Element<'s>> {
+        let mut all = vec![Element::Keyspace(keyspace)];
+        all.extend(types_in_order(keyspace).into_iter().map(Element::Type));
         for kind in [FunctionKind::Scalar, FunctionKind::Aggregate] {
-            let callables = callables(keyspace, kind);
-            all.extend(callables.into_iter().map(|one| one.element(keyspace)));
+            all.extend(callables(keyspace, kind).into_iter().map(|one| one.element));
+        }
+        // Of each table its views, found once for all tables.
+        let mut views: HashMap<TableId, Vec<&Table>> = HashMap::new();
+        for table in keyspace.tables.values() {
+            if let Some(view) = table.view() {
+                views.entry(view.base).or_default().push(table);
+            }
         }
         let tables = keyspace.tables.values().filter(|table| table.view().is_none());
-        all.extend(tables.flat_map(|table| self.table_and_views(table)));
+        for table in tables {
+            let of_table = views.get(&table.id).into_iter().flatten().copied();
+            all.extend(self.table_with(table, of_table));
+        }
         all
     }
 
     /// The functions or aggregates of the current keyspace, or of all.
-    fn list_callables(&self, kind: FunctionKind) -> Result<Described, String> {
+    fn list_callables(&self, kind: FunctionKind) -> Result<Described<'s>, String> {
         let current = self.current.map(|_| self.find_keyspace(None)).transpose()?;
         let keyspaces = self.schema.keyspaces();
         let wanted = keyspaces.filter(|keyspace| current.is_none_or(|c| c.name == keyspace.name));
+        let word = match kind {
+            FunctionKind::Scalar => "function",
+            FunctionKind::Aggregate => "aggregate",
+        };
         let all = wanted.flat_map(|keyspace| {
             let each = callables(keyspace, kind).into_iter();
-            each.map(|one| [Name(&keyspace.name).to_string(), one.kind.to_owned(), one.shown])
+            each.map(|one| [Name(&keyspace.name).to_string(), word.to_owned(), one.shown])
         });
         Ok(Described::Names(all.collect()))
     }
@@ -182,10 +186,10 @@ impl<'s> Look<'s> {
         &self,
         kind: FunctionKind,
         name: &QualifiedName,
-    ) -> Result<Described, String> {
+    ) -> Result<Described<'s>, String> {
         let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
         let of_name = callables(keyspace, kind).into_iter().filter(|one| one.name == name.name);
-        let found: Vec<_> = of_name.map(|one| one.element(keyspace)).collect();
+        let found: Vec<_> = of_name.map(|one| one.element).collect();
         if !found.is_empty() {
             return Ok(Described::Elements(found));
         }
@@ -196,36 +200,45 @@ impl<'s> Look<'s> {
     }
 
     /// The table, its indexes and its views.
-    fn table_and_views(&self, table: &Table) -> Vec<[String; 4]> {
-        let indexes = table.indexes().iter().map(|index| index_element(table, index));
-        let views = self.schema.views_of(table).map(|view| self.table(view));
-        [self.table(table)].into_iter().chain(indexes).chain(views).collect()
+    fn table_and_views(&self, table: &'s Table) -> Vec<Element<'s>> {
+        let views = self.schema.views_of(table).map(|view| &**view);
+        self.table_with(table, views).collect()
+    }
+
+    /// The table, its indexes and these views of it.
+    fn table_with(
+        &self,
+        table: &'s Table,
+        views: impl Iterator<Item = &'s Table>,
+    ) -> impl Iterator<Item = Element<'s>> {
+        let indexes = table.indexes().iter().map(|index| Element::Index { table, index });
+        let views = views.map(|view| self.table(view));
+        [self.table(table)].into_iter().chain(indexes).chain(views)
     }
 
     /// The index of that name.
-    fn index(&self, keyspace: &Keyspace, name: &str) -> Option<[String; 4]> {
+    fn index(&self, keyspace: &'s Keyspace, name: &str) -> Option<Element<'s>> {
         let table = crate::ddl::index::find(keyspace, name)?;
-        table.index(name).map(|index| index_element(table, index))
+        table.index(name).map(|index| Element::Index { table, index })
     }
 
     /// A table or a view.
-    fn table(&self, table: &Table) -> [String; 4] {
+    fn table(&self, table: &'s Table) -> Element<'s> {
         let base = table.view().and_then(|view| self.schema.table_by_id(view.base));
-        let (kind, statement) = match base {
-            None => ("table", create_table(table, self.internals)),
-            Some(base) => ("materialized_view", create_view(table, base, self.internals)),
-        };
-        let name = Name(&table.name).to_string();
-        [Name(&table.keyspace).to_string(), kind.to_owned(), name, statement]
+        let internals = self.internals;
+        match base {
+            None => Element::Table { table, internals },
+            Some(base) => Element::View { view: table, base, internals },
+        }
     }
 
-    fn absent(&self, what: &str, name: &QualifiedName) -> Result<Described, String> {
+    fn absent(&self, what: &str, name: &QualifiedName) -> Result<Described<'s>, String> {
         let keyspace = self.find_keyspace(name.keyspace.as_deref())?;
         Err(format!("{what} '{}' not found in '{}'", name.name, keyspace.name))
     }
 
     /// A bare name: a keyspace, else a table, else an index.
-    fn anything(&self, name: &QualifiedName) -> Result<Vec<[String; 4]>, String> {
+    fn anything(&self, name: &QualifiedName) -> Result<Vec<Element<'s>>, String> {
         if name.keyspace.is_none()
             && let Some(keyspace) = self.schema.keyspace(&name.name)
         {
@@ -245,23 +258,24 @@ impl<'s> Look<'s> {
 }
 
 /// The types of a keyspace, each after those it is made of.
-fn types_in_order(keyspace: &Keyspace) -> impl Iterator<Item = &Arc<model::types::UserType>> {
-    let mut done: Vec<&Arc<model::types::UserType>> = Vec::new();
-    let mut left: Vec<_> = keyspace.types.values().collect();
+fn types_in_order(keyspace: &Keyspace) -> Vec<&UserType> {
+    let (mut done, mut names): (Vec<&UserType>, HashSet<&str>) = Default::default();
+    let mut left: Vec<&UserType> = keyspace.types.values().map(|ty| &**ty).collect();
     while !left.is_empty() {
-        let ready = |ty: &model::types::UserType| {
+        let ready = |ty: &UserType| {
             ty.fields.iter().all(|(_, field)| {
                 let mut used = Vec::new();
                 used_types(field, &mut used);
-                used.iter().all(|name| done.iter().any(|ty| ty.name == *name))
+                used.iter().all(|name| names.contains(name))
             })
         };
         let (now, later): (Vec<_>, Vec<_>) = left.into_iter().partition(|ty| ready(ty));
         assert!(!now.is_empty(), "types cannot contain each other");
+        names.extend(now.iter().map(|ty| ty.name.as_str()));
         done.extend(now);
         left = later;
     }
-    done.into_iter()
+    done
 }
 
 /// The names of the user types that a type is made of.

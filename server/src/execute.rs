@@ -341,8 +341,7 @@ impl Executor {
             Statement::Schema(_) => self.change_schema(call, run.statement, out),
             Statement::Truncate(table) => self.truncate(call, table, out),
             Statement::Describe(asked) => {
-                let current = run.statement.keyspace.as_deref();
-                self.describe(call, asked, current, run.parameters, out)
+                self.describe(call, (run.statement, asked), run.parameters, out)
             }
         }
     }

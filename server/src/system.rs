@@ -91,6 +91,9 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) wanted: Wanted<'f>,
     pub(crate) node: &'f Node,
     pub(crate) schema: &'f Schema,
+    /// The tables of the schema whose rows are computed now, for a table of [`Needs::Tables`]: some of those that are
+    /// wanted, in the order of [`Wanted::tables`].
+    pub(crate) tables: &'f [&'f Arc<Table>],
     pub(crate) settings: &'f [(String, String)],
     /// The settings of guardrails, as they are now.
     pub(crate) guardrails: Vec<(String, String)>,
@@ -123,17 +126,10 @@ impl NodeFacts<'_> {
         }
     }
 
-    /// The tables of `system_schema` that are wanted: keyspaces in the order of tokens, tables in that of names.
-    fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
-        let wanted = |table: &&Arc<Table>| self.wanted.object(&table.keyspace, &table.name);
-        let tables = schema_rows::stored(self.schema).flat_map(|keyspace| keyspace.tables.values());
-        tables.filter(wanted)
-    }
-
-    /// What `rows` makes of the tables that are wanted, until a page is full.
+    /// What `rows` makes of the tables that are computed now, until a page is full.
     fn of_tables(&self, mut rows: impl FnMut(&Table, &mut Vec<Row>)) -> Vec<Row> {
         let (mut out, mut first) = (Vec::new(), None);
-        for table in self.tables() {
+        for table in self.tables {
             rows(table, &mut out);
             // Earlier pages may have shown some of the first table's.
             let first = *first.get_or_insert(out.len());

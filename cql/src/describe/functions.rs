@@ -5,45 +5,53 @@
 use model::CqlType;
 use model::schema::{Keyspace, UserAggregate, UserFunction};
 
+use super::Element;
 use crate::lang::ast::FunctionKind;
 use crate::lang::keyword::quoted;
 use crate::literal::value_literal;
 
 /// A function or an aggregate.
 pub(super) struct Callable<'s> {
-    /// `function` or `aggregate`.
-    pub(super) kind: &'static str,
     pub(super) name: &'s str,
     /// Its name with the types of its arguments.
     pub(super) shown: String,
-    statement: String,
-}
-
-impl Callable<'_> {
-    /// The row that describes it.
-    pub(super) fn element(self, keyspace: &Keyspace) -> [String; 4] {
-        [quoted(&keyspace.name), self.kind.to_owned(), self.shown, self.statement]
-    }
+    pub(super) element: Element<'s>,
 }
 
 /// The functions or the aggregates of a keyspace, in the order of their names with types, whatever the case.
 pub(super) fn callables(keyspace: &Keyspace, kind: FunctionKind) -> Vec<Callable<'_>> {
-    let mut all: Vec<(String, Callable<'_>)> = Vec::new();
-    let mut add = |kind, name, types, statement| {
-        let shown = format!("{}({types})", quoted(name));
-        let order = format!("{name}({types})").to_lowercase();
-        all.push((order, Callable { kind, name, shown, statement }));
+    let mut all: Vec<Callable<'_>> = match kind {
+        FunctionKind::Scalar => {
+            let each = keyspace.functions.values();
+            each.map(|one| callable(&one.name, one.types(), Element::Function(one))).collect()
+        }
+        FunctionKind::Aggregate => {
+            let each = keyspace.aggregates.values();
+            each.map(|one| callable(&one.name, &one.arguments, Element::Aggregate(one))).collect()
+        }
     };
-    match kind {
-        FunctionKind::Scalar => keyspace.functions.values().for_each(|one| {
-            add("function", &one.name, types(one.types()), create_function(one));
-        }),
-        FunctionKind::Aggregate => keyspace.aggregates.values().for_each(|one| {
-            add("aggregate", &one.name, types(&one.arguments), create_aggregate(one));
-        }),
+    all.sort_by_cached_key(|one| format!("{}{}", one.name, one.types()).to_lowercase());
+    all
+}
+
+fn callable<'s>(
+    name: &'s str,
+    types: impl IntoIterator<Item = &'s CqlType>,
+    element: Element<'s>,
+) -> Callable<'s> {
+    Callable { name, shown: signature(name, types), element }
+}
+
+impl Callable<'_> {
+    /// The types of its arguments, in parentheses.
+    fn types(&self) -> &str {
+        &self.shown[quoted(self.name).len()..]
     }
-    all.sort_by(|a, b| a.0.cmp(&b.0));
-    all.into_iter().map(|(_, one)| one).collect()
+}
+
+/// The name of a function with the types of its arguments.
+pub(super) fn signature<'t>(name: &str, of: impl IntoIterator<Item = &'t CqlType>) -> String {
+    format!("{}({})", quoted(name), types(of))
 }
 
 /// The CREATE FUNCTION statement that makes `function`.

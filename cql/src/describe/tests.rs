@@ -42,9 +42,13 @@ fn schema() -> Schema {
     Schema::of_changes(changes).expect("sound changes")
 }
 
-fn ask(target: DescribeTarget, current: Option<&str>) -> Result<Described, String> {
-    let internals = false;
-    describe(&Describe { target, internals }, &schema(), current, |name| name == "system")
+/// The rows of the elements that answer a DESCRIBE.
+fn ask(target: DescribeTarget, current: Option<&str>) -> Result<Vec<[String; 4]>, String> {
+    let (asked, schema) = (Describe { target, internals: false }, schema());
+    match describe(&asked, &schema, current, |name| name == "system")? {
+        Described::Elements(elements) => Ok(elements.iter().map(Element::row).collect()),
+        other => panic!("{other:?}"),
+    }
 }
 
 fn name(name: &str) -> QualifiedName {
@@ -83,9 +87,7 @@ const TABLE: &str = r#"CREATE TABLE dd.t (
 
 #[test]
 fn a_keyspace_is_told_in_the_order_it_can_be_made() {
-    let Ok(Described::Elements(rows)) = ask(DescribeTarget::Name(name("dd")), None) else {
-        panic!("it is there")
-    };
+    let rows = ask(DescribeTarget::Name(name("dd")), None).expect("it is there");
     let kinds: Vec<_> = rows.iter().map(|row| (row[1].as_str(), row[2].as_str())).collect();
     assert_eq!(kinds, [("keyspace", "dd"), ("type", "ty"), ("table", "t")]);
     assert_eq!(
@@ -159,6 +161,7 @@ fn names_that_need_quotes_have_them() {
     let Ok(Described::Elements(rows)) = describe(&asked, &db.schema, None, |_| false) else {
         panic!("it is there")
     };
+    let rows: Vec<_> = rows.iter().map(Element::row).collect();
     let names: Vec<&str> = rows.iter().map(|row| row[2].as_str()).collect();
     assert_eq!(names, ["ks", "\"a type; or not\"", "\"B\"", "t", "u"]);
     assert!(rows[4][3].contains("l list<frozen<\"a type; or not\">>"), "{}", rows[4][3]);

@@ -1,96 +1,183 @@
 //! DESCRIBE as a result set: rows of text from the schema, paged like any other.
 //!
+//! ```text
+//! what is asked for ─► the schema's elements ─► from the paging state on, a page of them ─► their texts
+//!    up to ROWS_AT_ONCE rows: within the pass        more: a task that lets others run, its answer under a lease
+//! ```
+//!
 //! The paging state is the schema's version and the next row: if the schema changed in between, the
 //! client is told to start over, as Cassandra does.
 
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use cql::describe::{Described, describe};
+use cql::describe::{Described, Element, describe};
 use cql::error::{Error, Result};
 use cql::frame::request::Parameters;
-use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
+use cql::frame::response::{ColumnSpec, Columns, Description, Envelope, OpenRows};
 use cql::frame::writer;
 use cql::lang::ast::Describe;
+use cql::prepare::Statement;
 use model::schema::Schema;
 use model::types::CqlType;
+use shard::Group;
 
-use super::Executor;
 use super::call::{Call, Flow};
+use super::statement::ServerStatement;
+use super::{ExecuteError, Executor};
 use crate::system::{self, Node, PARTITIONER};
 
 /// What Cassandra would say of its snitch.
 const SNITCH: &str = "SimpleSnitch";
 /// Version, then the index of the next row.
 const STATE_BYTES: usize = 20;
+/// So many rows are made within a pass.
+const ROWS_AT_ONCE: usize = 64;
+/// A task makes so many before it lets others run: the statement of a table takes some microseconds.
+const ROWS_A_TURN: usize = 8;
 
 impl Executor {
-    /// Runs a DESCRIBE. `current` is the keyspace of unqualified names.
+    /// Runs a DESCRIBE.
     pub(super) fn describe(
-        &self,
+        self: &Rc<Self>,
         call: Call,
-        asked: &Describe,
-        current: Option<&str>,
+        (statement, asked): (&Rc<ServerStatement>, &Describe),
         parameters: &Parameters<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let (schema, node) = (self.shard.schema(), self.state.node());
-        let describing = Describing { schema: &schema, current, node };
-        match describing.answer(asked, parameters, &call.envelope(), out) {
-            Ok(()) => Flow::Answered(call),
-            Err(error) => self.refuse(call, error.into(), out),
+        let schema = self.shard.schema();
+        let current = statement.keyspace.as_deref();
+        let found = find(asked, &schema, current, self.state.node());
+        let paged = found.and_then(|rows| Ok((rows.page(&schema, parameters)?, rows)));
+        let (page, rows) = match paged {
+            Ok(paged) => paged,
+            Err(error) => return self.refuse(call, error.into(), out),
+        };
+        if page.len() <= ROWS_AT_ONCE {
+            let open = rows.open(&call.envelope(), out);
+            page.clone().for_each(|index| rows.put(index, out));
+            rows.close(open, &schema, &page, out);
+            return Flow::Answered(call);
         }
+        let (executor, statement, schema) = (self.clone(), statement.clone(), schema.clone());
+        self.spawn(Group::Background, call, async move |call, out| {
+            executor.describe_later(call, &statement, (&schema, page), out).await
+        });
+        Flow::Later
+    }
+
+    /// Makes many rows, and lets others run between them.
+    async fn describe_later(
+        &self,
+        call: &Call,
+        statement: &ServerStatement,
+        (schema, page): (&Schema, Range<usize>),
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(), ExecuteError> {
+        let Statement::Describe(asked) = &statement.compiled.statement else {
+            unreachable!("only a DESCRIBE is run here");
+        };
+        let rows = find(asked, schema, statement.keyspace.as_deref(), self.state.node())?;
+        let (yielder, mut lease) =
+            (self.shard.runtime().yielder(Group::Background), self.answers.lease());
+        let open = rows.open(&call.envelope(), out);
+        for index in page.clone() {
+            if index % ROWS_A_TURN == 0 {
+                yielder.turn().await;
+            }
+            rows.put(index, out);
+            if !lease.hold(out.len()) {
+                return Err(ExecuteError::Overloaded(lease.refusal()));
+            }
+        }
+        rows.close(open, schema, &page, out);
+        Ok(())
     }
 }
 
-/// What a DESCRIBE is answered from.
-struct Describing<'d> {
-    schema: &'d Schema,
-    /// The keyspace of unqualified names.
-    current: Option<&'d str>,
-    node: &'d Node,
+/// All rows that answer a DESCRIBE; their texts are made one by one.
+struct DescribedRows<'s> {
+    columns: &'static [&'static str],
+    rows: Rows<'s>,
 }
 
-impl Describing<'_> {
-    /// Appends the page of the answer that the client asks for.
-    fn answer(
-        &self,
-        asked: &Describe,
-        parameters: &Parameters<'_>,
-        envelope: &Envelope<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        let Describing { schema, current, node } = *self;
-        let found = describe(asked, schema, current, system::is_guarded).map_err(Error::invalid)?;
+enum Rows<'s> {
+    Names(Vec<[String; 3]>),
+    Elements(Vec<Element<'s>>),
+    /// One row, of these values.
+    Cluster(Vec<Vec<u8>>),
+}
+
+/// Looks up what is asked for. `current` is the keyspace of unqualified names.
+fn find<'s>(
+    asked: &Describe,
+    schema: &'s Schema,
+    current: Option<&str>,
+    node: &Node,
+) -> Result<DescribedRows<'s>> {
+    const ELEMENT: [&str; 4] = ["keyspace_name", "type", "name", "create_statement"];
+    const CLUSTER: [&str; 4] = ["cluster", "partitioner", "snitch", "range_ownership"];
+    let found = describe(asked, schema, current, system::is_guarded).map_err(Error::invalid)?;
+    Ok(match found {
+        Described::Names(rows) => DescribedRows { columns: &ELEMENT[..3], rows: Rows::Names(rows) },
+        Described::Elements(rows) => {
+            DescribedRows { columns: &ELEMENT, rows: Rows::Elements(rows) }
+        }
+        Described::Cluster { with_ownership } => {
+            let row = cluster(node, with_ownership);
+            DescribedRows { columns: &CLUSTER[..row.len()], rows: Rows::Cluster(row) }
+        }
+    })
+}
+
+impl DescribedRows<'_> {
+    fn len(&self) -> usize {
+        match &self.rows {
+            Rows::Names(rows) => rows.len(),
+            Rows::Elements(rows) => rows.len(),
+            Rows::Cluster(_) => 1,
+        }
+    }
+
+    /// The rows of the page that the client asks for.
+    fn page(&self, schema: &Schema, parameters: &Parameters<'_>) -> Result<Range<usize>> {
+        let first = first_row(parameters.paging_state, schema)?.min(self.len());
+        let page_rows = parameters.page_rows.map_or(usize::MAX, |rows| rows as usize);
+        Ok(first..first.saturating_add(page_rows).min(self.len()))
+    }
+
+    fn open(&self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> OpenRows {
         let text = CqlType::Text;
-        let names = ["keyspace_name", "type", "name", "create_statement"];
-        let (names, rows): (Vec<&str>, Vec<Vec<Vec<u8>>>) = match &found {
-            Described::Names(rows) => (names[..3].to_vec(), texts(rows)),
-            Described::Elements(rows) => (names.to_vec(), texts(rows)),
-            Described::Cluster { with_ownership } => cluster(node, *with_ownership),
-        };
         let list = Arc::new(CqlType::List { element: Arc::new(CqlType::Text), frozen: true });
         let ownership = CqlType::Map { key: Arc::new(CqlType::Text), value: list, frozen: true };
         let spec = |name: &&'static str| {
             let ty = if *name == "range_ownership" { &ownership } else { &text };
             ColumnSpec { keyspace: "system", table: "describe", name, ty }
         };
-        let specs: Vec<ColumnSpec<'_>> = names.iter().map(spec).collect();
+        let specs: Vec<ColumnSpec<'_>> = self.columns.iter().map(spec).collect();
         let columns = Columns::encode(envelope.version, &specs);
-        let first = first_row(parameters.paging_state, schema)?;
-        let page_rows = parameters.page_rows.map_or(usize::MAX, |rows| rows as usize);
-        let page: Vec<_> = rows.iter().skip(first).take(page_rows).collect();
-        let open = envelope.open_rows(&columns, Description::Full, out);
-        for row in &page {
-            row.iter().for_each(|value| writer::bytes(out, Some(value)));
+        envelope.open_rows(&columns, Description::Full, out)
+    }
+
+    /// Appends a row.
+    fn put(&self, index: usize, out: &mut Vec<u8>) {
+        let mut put = |text: &String| writer::bytes(out, Some(text.as_bytes()));
+        match &self.rows {
+            Rows::Names(rows) => rows[index].iter().for_each(put),
+            Rows::Elements(rows) => rows[index].row().iter().for_each(&mut put),
+            Rows::Cluster(row) => row.iter().for_each(|value| writer::bytes(out, Some(value))),
         }
-        let next = first + page.len();
-        let state = (next < rows.len()).then(|| {
+    }
+
+    /// Ends a page, and says where the next one begins.
+    fn close(&self, open: OpenRows, schema: &Schema, page: &Range<usize>, out: &mut Vec<u8>) {
+        let state = (page.end < self.len()).then(|| {
             let mut state = schema.version.as_bytes().to_vec();
-            state.extend_from_slice(&(next as u32).to_be_bytes());
+            state.extend_from_slice(&(page.end as u32).to_be_bytes());
             state
         });
         open.close(page.len() as u32, state.as_deref(), out);
-        Ok(())
     }
 }
 
@@ -110,21 +197,13 @@ fn first_row(state: Option<&[u8]>, schema: &Schema) -> Result<usize> {
     Ok(u32::from_be_bytes(next) as usize)
 }
 
-fn texts<const N: usize>(rows: &[[String; N]]) -> Vec<Vec<Vec<u8>>> {
-    let bytes = |text: &String| text.as_bytes().to_vec();
-    rows.iter().map(|row| row.iter().map(bytes).collect()).collect()
-}
-
-fn cluster(node: &Node, with_ownership: bool) -> (Vec<&'static str>, Vec<Vec<Vec<u8>>>) {
+/// What DESCRIBE CLUSTER says.
+fn cluster(node: &Node, with_ownership: bool) -> Vec<Vec<u8>> {
     let partitioner = PARTITIONER.rsplit('.').next().unwrap_or(PARTITIONER);
-    let mut names = vec!["cluster", "partitioner", "snitch"];
-    let mut row: Vec<Vec<u8>> =
-        [&node.cluster_name, partitioner, SNITCH].map(|text| text.as_bytes().to_vec()).to_vec();
-    if with_ownership {
-        names.push("range_ownership");
-        row.push(ownership(node));
-    }
-    (names, vec![row])
+    let texts = [node.cluster_name.as_str(), partitioner, SNITCH];
+    let mut row: Vec<Vec<u8>> = texts.map(|text| text.as_bytes().to_vec()).to_vec();
+    row.extend(with_ownership.then(|| ownership(node)));
+    row
 }
 
 /// Every token's range is this node's: `map<text, list<text>>`.

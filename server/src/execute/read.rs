@@ -505,15 +505,15 @@ impl Executor {
         let mut command = Cow::Borrowed(command);
         let computed = match system::computes(&plan.table) {
             true => {
-                let computed = self.computed(&plan.table, bound).await;
-                Some(computed.map_err(|error| ExecuteError::Read(error, level))?)
+                let refused = |error| ExecuteError::Read(error, level);
+                Some(self.computed(&plan.table, bound, refused).await?)
             }
             false => None,
         };
         loop {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
             let read = match &computed {
-                Some(record) => read_record(&plan.table, record, &command, &mut sink),
+                Some(of) => read_record(&plan.table, &of.record, &command, &mut sink),
                 // Boxed: this future takes 5 KB, which a read of a computed table would have for nothing.
                 None => Box::pin(self.shard.read(&command, &mut sink, Some(deadline))).await,
             };

@@ -26,6 +26,7 @@ mod indexes;
 mod long_reads;
 mod parts;
 mod request_ids;
+mod schema;
 mod snapshots;
 mod statements;
 mod traces;

@@ -12,6 +12,8 @@ use super::{Node, NodeFacts, cassandra_client, prepared, schema_rows, scylla_cli
 pub(crate) enum Needs {
     /// Nothing but what each core knows of the node.
     Nothing,
+    /// Nothing but the schema, of which it shows tables: computed some tables at a time.
+    Tables,
     /// The statements that were prepared on this core.
     Prepared,
     /// The clients of every core.
@@ -67,14 +69,14 @@ const TABLES: [VirtualTable; 32] = [
     table("system", "table_estimates", Needs::Sizes, |f| f.table_estimates()),
     table("system", "versions", Needs::Nothing, |_| vec![Node::versions()]),
     table("system_schema", "aggregates", Needs::Nothing, schema_rows::aggregates),
-    table("system_schema", "columns", Needs::Nothing, schema_rows::columns),
-    table("system_schema", "dropped_columns", Needs::Nothing, schema_rows::dropped_columns),
+    table("system_schema", "columns", Needs::Tables, schema_rows::columns),
+    table("system_schema", "dropped_columns", Needs::Tables, schema_rows::dropped_columns),
     table("system_schema", "functions", Needs::Nothing, schema_rows::functions),
-    table("system_schema", "indexes", Needs::Nothing, schema_rows::indexes),
+    table("system_schema", "indexes", Needs::Tables, schema_rows::indexes),
     table("system_schema", "keyspaces", Needs::Nothing, |f| schema_rows::keyspaces(f.schema)),
-    table("system_schema", "tables", Needs::Nothing, schema_rows::tables),
+    table("system_schema", "tables", Needs::Tables, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),
-    table("system_schema", "views", Needs::Nothing, schema_rows::views),
+    table("system_schema", "views", Needs::Tables, schema_rows::views),
     table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
     table("system_views", "damaged_files", Needs::DamagedFiles, |f| f.damaged_files()),
     table("system_views", "disk_requests", Needs::DiskRequests, |f| f.disk_requests()),

@@ -4,8 +4,13 @@
 //! It speaks of tables whose partitions are keyspaces and whose rows begin with the name of an object. What it says is
 //! "perhaps": the read itself still decides on each row.
 
+use std::sync::Arc;
+
 use model::read::{Partitions, ReadCommand, Slice};
+use model::schema::{Schema, Table};
 use model::{CqlType, Token, ordered};
+
+use super::schema_rows;
 
 /// Whether one page of a read is made of what is computed, or all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +22,7 @@ pub(crate) enum Pages {
 }
 
 /// A read of a computed table.
+#[derive(Clone, Copy)]
 pub(crate) struct Wanted<'r> {
     command: &'r ReadCommand,
     pages: Pages,
@@ -40,17 +46,30 @@ impl<'r> Wanted<'r> {
         }
     }
 
+    /// The tables of the schema of which it may show rows: keyspaces in the order of tokens, tables in that of names.
+    pub(crate) fn tables(self, schema: &Schema) -> impl Iterator<Item = &Arc<Table>> {
+        let keyspaces = schema_rows::stored(schema).filter(move |one| self.keyspace(&one.name));
+        let tables = keyspaces.flat_map(|keyspace| keyspace.tables.values());
+        tables.filter(move |table| self.object_of(&table.keyspace, &table.name))
+    }
+
     /// Whether it may show a row of this table, type or other object of the keyspace.
     pub(super) fn object(&self, keyspace: &str, name: &str) -> bool {
+        self.keyspace(keyspace) && self.object_of(keyspace, name)
+    }
+
+    /// Whether it may show a row of this object, of whose keyspace it may show rows.
+    fn object_of(&self, keyspace: &str, name: &str) -> bool {
+        if self.command.resume.is_none() && self.command.slices == [Slice::all()] {
+            return true;
+        }
         let mut first = Vec::new();
         let encoded = ordered::encode(&CqlType::Text, name.as_bytes(), &mut first);
         encoded.expect("text is ordered");
         let mut end = first.clone();
         model::key::after(&mut end);
         let meets = |slice: &Slice| slice.start < end && slice.end > first;
-        self.keyspace(keyspace)
-            && self.command.slices.iter().any(meets)
-            && !self.was_shown(keyspace, &first)
+        self.command.slices.iter().any(meets) && !self.was_shown(keyspace, &first)
     }
 
     /// Whether earlier pages have shown all of the object whose rows begin with `first`.
@@ -63,7 +82,7 @@ impl<'r> Wanted<'r> {
 
     /// How many rows suffice, if those of keyspaces come in the order of tokens, and those of objects in the order of
     /// names; `None`: all.
-    pub(super) fn rows_max(&self) -> Option<usize> {
+    pub(crate) fn rows_max(&self) -> Option<usize> {
         let command = self.command;
         let is_plain = self.pages == Pages::One
             && matches!(command.partitions, Partitions::Range(_))

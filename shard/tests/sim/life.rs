@@ -78,6 +78,12 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
     (tally, trace)
 }
 
+/// How many steps a life has: two of three are short, so that the power is cut in starts, and in starts after those, as
+/// often as in work; and the same time shows twice as many power cuts.
+fn steps(rng: &mut Rng) -> u64 {
+    if rng.one_in(3) { 20 + rng.below(120) } else { rng.below(10) }
+}
+
 async fn one_life(
     disk: &Disk,
     exec: &SimExec,
@@ -108,7 +114,7 @@ async fn one_life(
     if is_full {
         return life.on_a_full_disk().await;
     }
-    for _ in 0..20 + life.rng.below(120) {
+    for _ in 0..steps(&mut life.rng) {
         life.step().await?;
     }
     life.answered().await?;

@@ -194,7 +194,9 @@ fn functions_are_described_as_statements_that_make_them_again() {
         };
         match describe(&one, &db.schema, Some("ks"), |_| false) {
             Ok(Described::Names(names)) => names.iter().map(|row| row.join(" ")).collect(),
-            Ok(Described::Elements(rows)) => rows.iter().map(|row| row.join(" | ")).collect(),
+            Ok(Described::Elements(rows)) => {
+                rows.iter().map(|element| element.row().join(" | ")).collect()
+            }
             other => vec![format!("{other:?}")],
         }
     };

@@ -206,7 +206,8 @@ fn told(db: &Database, internals: bool) -> Vec<String> {
         let is_of_compact = kind == "index" && of_compact.contains(&name.trim_matches('"'));
         !is_of_compact && !text.starts_with("/*")
     };
-    rows.into_iter().filter(is_told).map(|[.., statement]| statement).collect()
+    let rows = rows.iter().map(Element::row);
+    rows.filter(is_told).map(|[.., statement]| statement).collect()
 }
 
 /// The keyspace, with columns in place of their numbers, but for compact tables.
@@ -268,7 +269,7 @@ fn told_of(db: &Database, table: &str) -> String {
     let asked = Describe { target: DescribeTarget::Table(name), internals: false };
     match describe(&asked, &db.schema, db.keyspace.as_deref(), |_| false) {
         // The first is the table, the others are its indexes.
-        Ok(Described::Elements(rows)) => rows[0][3].clone(),
+        Ok(Described::Elements(rows)) => rows[0].row()[3].clone(),
         _ => panic!("{table} is there"),
     }
 }

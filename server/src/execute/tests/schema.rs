@@ -1,0 +1,129 @@
+//! The schema as clients read it: DESCRIBE, computed tables, events, and the keyspace of unqualified names.
+
+use cql::frame::request::{EventKinds, Register};
+
+use super::*;
+
+/// More than are computed or described within a pass.
+const TABLES: usize = 100;
+
+/// A keyspace with many tables, of which some have an index and every twentieth a view.
+fn with_tables() -> Bench {
+    let memory = 64 << 20;
+    let (shards, log_segment_bytes) = (2, 1 << 20);
+    let mut bench =
+        Bench::with(ManualConfig { shards, shard_memory_bytes: memory, log_segment_bytes });
+    for n in 1..TABLES {
+        let create = format!("CREATE TABLE ks.t{n} (k int PRIMARY KEY, a int, b text)");
+        assert_eq!(bench.query(&create), format!("CREATED TABLE ks t{n}"));
+        if n % 10 == 0 {
+            bench.query(&format!("CREATE INDEX ON ks.t{n} (a)"));
+        }
+        if n % 20 == 0 {
+            let select = format!("SELECT * FROM ks.t{n} WHERE a IS NOT NULL AND k IS NOT NULL");
+            let create = format!("CREATE MATERIALIZED VIEW ks.v{n} AS {select} PRIMARY KEY (a, k)");
+            assert_eq!(bench.query(&create), format!("CREATED TABLE ks v{n}"));
+        }
+    }
+    bench
+}
+
+/// All pages of one row, put together.
+fn paged(bench: &mut Bench, text: &str) -> (String, usize) {
+    let (mut state, mut pages) = (Vec::new(), Vec::new());
+    loop {
+        let before = (!state.is_empty()).then_some(&state[..]);
+        let (page, next) = bench.page(text, before);
+        pages.push(page.trim_end_matches(", more").to_owned());
+        state = next;
+        if state.is_empty() {
+            return (pages.join(", "), pages.len());
+        }
+    }
+}
+
+/// Before: the texts of all elements were made within the pass, again for each page.
+#[test]
+fn what_is_described_in_steps_is_what_pages_tell() {
+    let mut bench = with_tables();
+    let whole = bench.query("DESCRIBE KEYSPACE ks");
+    let (pages, count) = paged(&mut bench, "DESCRIBE KEYSPACE ks");
+    // The keyspace, its tables, nine indexes and four views.
+    assert_eq!(count, 1 + TABLES + 9 + 4);
+    assert!(pages == whole, "the pages tell something else");
+    for (kind, of) in [("table", TABLES), ("index", 9), ("materialized_view", 4)] {
+        assert_eq!(whole.matches(&format!("ks {kind} ")).count(), of, "{kind}");
+    }
+    let table = whole.find("ks table t20 ").expect("it is told");
+    let (index, view) = (whole.find("ks index t20_a_idx "), whole.find("ks materialized_view v20"));
+    assert!(index.is_some_and(|at| at > table) && view > index, "each behind its table");
+    assert_eq!(bench.query("DESCRIBE TABLES").lines().count(), 1);
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
+
+/// Before: all rows of a computed table were made within the pass, and again by a task if they were many.
+#[test]
+fn computed_tables_of_many_tables_are_whole_in_steps_and_in_pages() {
+    let mut bench = with_tables();
+    let of_ks = |what: &str, table: &str| {
+        format!("SELECT {what} FROM system_schema.{table} WHERE keyspace_name = 'ks'")
+    };
+    // The table of three columns, the others, and the views.
+    let columns = 3 * (TABLES + 4);
+    for (table, rows) in [("tables", TABLES), ("columns", columns), ("indexes", 9), ("views", 4)] {
+        assert_eq!(bench.query(&of_ks("count(*)", table)), rows.to_string(), "{table}");
+        let name = if table == "views" { "view_name" } else { "table_name" };
+        let whole = bench.query(&of_ks(name, table));
+        assert_eq!(whole.split(", ").count(), rows, "{table}");
+        let (pages, count) = paged(&mut bench, &of_ks(name, table));
+        assert_eq!((pages == whole, count), (true, rows), "{table}");
+        // Over all keyspaces a page says how many rows suffice.
+        let all = format!("SELECT {name} FROM system_schema.{table}");
+        let whole = bench.query(&all);
+        assert!(paged(&mut bench, &all).0 == whole, "{table}");
+    }
+    let filtered = "SELECT column_name FROM system_schema.columns WHERE table_name = 't50' \
+                    ALLOW FILTERING";
+    assert_eq!(bench.query(filtered), "a, b, k");
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
+
+/// Before: the keyspace was that of when they ran, and `DROP TABLE t` dropped another one's.
+#[test]
+fn schema_statements_take_the_keyspace_of_when_they_were_prepared() {
+    let mut bench = Bench::new(1);
+    bench.query(
+        "CREATE KEYSPACE other WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    assert_eq!(bench.query("USE other"), "keyspace other");
+    let create = bench.prepare("CREATE TABLE t (k int PRIMARY KEY)");
+    let describe = bench.prepare("DESCRIBE TABLE t");
+    let drop = bench.prepare("DROP TABLE t");
+    assert_eq!(bench.query("USE ks"), "keyspace ks");
+    assert_eq!(bench.execute(&create, &[]), "CREATED TABLE other t");
+    assert!(bench.execute(&describe, &[]).contains("CREATE TABLE other.t ("));
+    assert!(bench.query("DESCRIBE TABLE t").contains("CREATE TABLE ks.t ("));
+    assert_eq!(bench.execute(&drop, &[]), "DROPPED TABLE other t");
+    let gone = bench.execute(&describe, &[]);
+    assert!(gone.contains("'t' not found in keyspace 'other'"), "{gone}");
+    assert!(bench.query("DESCRIBE TABLE t").contains("CREATE TABLE ks.t ("), "it is there");
+}
+
+/// Before: a second REGISTER took the kinds of the first one back.
+#[test]
+fn a_client_that_registers_twice_hears_of_both() {
+    let mut bench = Bench::new(1);
+    let client = bench.server.connect(0, VERSION);
+    let schema = EventKinds { schema: true, ..EventKinds::default() };
+    let topology = EventKinds { topology: true, ..EventKinds::default() };
+    for kinds in [schema, topology] {
+        let mut frame = Vec::new();
+        Request::Register(Register { kinds }).put(VERSION, 1, Flags(0), &mut frame);
+        bench.server.take(client, &frame);
+        bench.server.run_until_answered(client);
+        bench.server.sent(client, |_| ());
+    }
+    bench.query("CREATE TABLE ks.u (k int PRIMARY KEY)");
+    let event = bench.server.sent(client, <[u8]>::to_vec);
+    assert!(event.windows(13).any(|bytes| bytes == b"SCHEMA_CHANGE"), "{event:?}");
+}
