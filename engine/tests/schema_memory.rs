@@ -46,8 +46,7 @@ fn options(number: u128) -> TableOptions {
 fn schema() -> Schema {
     let keyspace = "a_keyspace".to_owned();
     let fields = vec![("street".into(), CqlType::Text), ("number".into(), CqlType::Int)];
-    let (name, ended) = ("address".into(), true);
-    let user_type = UserType { keyspace: keyspace.clone(), name, fields, ended };
+    let user_type = UserType::new(&keyspace, "address", fields);
     let table = |number: u128| {
         let definition = Arc::new(user_type.clone());
         let address = CqlType::Udt { definition, frozen: true };

@@ -10,6 +10,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
+use user_type::NewUserType;
+
 use crate::limits::{
     CUSTOM_TYPE_LEVELS, TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS,
     VECTOR_DIMENSIONS_MAX,
@@ -72,53 +74,6 @@ pub enum CqlType {
     },
     /// A class of Cassandra that is no type of CQL
     Custom(Arc<CustomType>),
-}
-
-/// What CREATE TYPE defines.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct UserType {
-    /// Where it lives.
-    pub keyspace: String,
-    /// Its name, as stored.
-    pub name: String,
-    /// Field names and types in order.
-    pub fields: Vec<(String, CqlType)>,
-    /// Whether an ordered value says where its fields end, so that fields may be added while keys
-    /// hold the type (`ordered.rs`). False only for types made before there was such an end.
-    pub ended: bool,
-}
-
-/// What stands in the place of a user type, if something does.
-type NewUserType<'n> = &'n dyn Fn(&UserType) -> Option<Arc<UserType>>;
-
-impl UserType {
-    /// A new type of these fields.
-    pub fn new(keyspace: &str, name: &str, fields: Vec<(String, CqlType)>) -> UserType {
-        UserType { keyspace: keyspace.to_owned(), name: name.to_owned(), fields, ended: true }
-    }
-
-    /// The index and the type of the field of this name; `None` if the type has no such field.
-    pub fn field(&self, name: &str) -> Option<(usize, &CqlType)> {
-        let index = self.fields.iter().position(|(field, _)| field == name)?;
-        Some((index, &self.fields[index].1))
-    }
-
-    /// This type with the new definition of another user type wherever its fields hold it.
-    #[must_use]
-    pub fn with_user_type(&self, new: &Arc<UserType>) -> UserType {
-        self.with_user_types(&|known| new.replaces(known))
-    }
-
-    /// The new definition, if it is one of `known`.
-    fn replaces(self: &Arc<UserType>, known: &UserType) -> Option<Arc<UserType>> {
-        let is_it = known.name == self.name && known.keyspace == self.keyspace;
-        is_it.then(|| self.clone())
-    }
-
-    fn with_user_types(&self, new: NewUserType<'_>) -> UserType {
-        let field = |(name, ty): &(String, CqlType)| (name.clone(), ty.with_user_types(new));
-        UserType { fields: self.fields.iter().map(field).collect(), ..self.clone() }
-    }
 }
 
 impl CqlType {
@@ -414,6 +369,7 @@ mod custom;
 mod hex;
 mod name;
 mod similarity;
+mod user_type;
 mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
@@ -424,4 +380,5 @@ pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};
 pub use name::{Name, RESERVED_WORDS};
 pub use similarity::{Similarity, cosine, dot_product, floats, square_distance};
+pub use user_type::UserType;
 pub use vector::{current_form, put_vector_element, vector_elements};

@@ -313,12 +313,14 @@ impl<'a> ResultEncoder<'a> {
         let key = key::partition_key_in_current_form(self.table, partition.key)?;
         let static_row = partition.static_row.map(|row| now(row, static_row)).transpose()?;
         let row = row.map(|row| now(row, row_bytes)).transpose()?;
-        self.take(&PartitionRef { key: &key, static_row, ..*partition }, clustering, row)
+        let now = PartitionRef { key: &key, static_row, ..*partition };
+        self.take((&now, partition.key), clustering, row)
     }
 
+    /// Takes a row of a partition, whose key may be stored in an old form.
     fn take(
         &mut self,
-        partition: &PartitionRef<'_>,
+        (partition, stored_key): (&PartitionRef<'_>, &[u8]),
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Result<Flow> {
@@ -327,7 +329,7 @@ impl<'a> ResultEncoder<'a> {
         let written = row.and_then(|row| row.written());
         self.clustering.decode(columns, clustering, written)?;
         if let Some(mut grouping) = self.grouping.take() {
-            let flow = self.take_into(&mut grouping, partition, clustering, row);
+            let flow = self.take_into(&mut grouping, (partition, stored_key), clustering, row);
             self.grouping = Some(grouping);
             return flow;
         }
@@ -356,7 +358,7 @@ impl<'a> ResultEncoder<'a> {
     fn take_into(
         &mut self,
         grouping: &mut Grouping,
-        partition: &PartitionRef<'_>,
+        (partition, stored_key): (&PartitionRef<'_>, &[u8]),
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Result<Flow> {
@@ -373,8 +375,10 @@ impl<'a> ResultEncoder<'a> {
             grouping.is_page_over = grouping.pages;
             return Ok(Flow::Enough);
         }
-        grouping.pass(partition, clustering);
-        if grouping.current.is_none() && !grouping.opens_in(partition) {
+        // The next page begins by the key as it is stored.
+        let stored = PartitionRef { key: stored_key, ..*partition };
+        grouping.pass(&stored, clustering);
+        if grouping.current.is_none() && !grouping.opens_in(&stored) {
             return Ok(Flow::More);
         }
         if let (None, Some(ordered)) = (&grouping.current, &self.ordered) {
@@ -464,7 +468,7 @@ impl RowSink for ResultEncoder<'_> {
             return Flow::Enough;
         }
         let flow = match self.old_form.take() {
-            None => self.take(partition, clustering, row),
+            None => self.take((partition, partition.key), clustering, row),
             Some(mut memory) => {
                 let flow = self.take_old(&mut memory, partition, clustering, row);
                 self.old_form = Some(memory);
@@ -544,7 +548,8 @@ impl Grouping {
 
 #[cfg(test)]
 mod tests {
-    use model::key::put_partition_key;
+    use model::cell::Life;
+    use model::key::{put_clustering, put_partition_key};
     use model::row::{Cell, RowHead};
     use model::{MutationBuilder, RowBuilder, Token};
 
@@ -595,6 +600,42 @@ mod tests {
         db.page_rows = None;
         let whole = db.err(&format!("SELECT k, c, {often} FROM t"));
         assert!(whole.starts_with("the result has more than"), "{whole}");
+    }
+
+    /// Before: the next page began by a key that no partition is stored by, and was refused.
+    #[test]
+    fn groups_of_keys_that_were_stored_without_lengths_come_in_pages() {
+        let mut db = Database::with("k vector<smallint, 2>, c int, PRIMARY KEY (k, c)");
+        let table = db.schema.table("ks", "t").expect("just made").clone();
+        for old in [[0, 1, 0, 2], [0, 3, 0, 4], [0, 5, 0, 6]] {
+            let (mut key, mut record) = (Vec::new(), Vec::new());
+            put_partition_key([&old[..]].into_iter(), &mut key).expect("a short key");
+            let token = Token::of_key(&key);
+            let mut mutation = MutationBuilder::begin(&mut record, table.id, token, &key);
+            for c in 0..3i32 {
+                let mut clustering = Vec::new();
+                let value = c.to_be_bytes();
+                let values = [&value[..]].into_iter();
+                put_clustering(&table, values, &mut clustering).expect("a short key");
+                let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(5) };
+                mutation.row(&clustering, |out| {
+                    RowBuilder::begin(out, &head);
+                });
+            }
+            mutation.finish();
+            db.apply(&record);
+        }
+        for text in [
+            "SELECT k, count(*) FROM t GROUP BY k",
+            "SELECT k, c, count(*) FROM t GROUP BY k, c PER PARTITION LIMIT 2",
+        ] {
+            db.page_rows = None;
+            let whole = db.ok(text);
+            assert!(whole.lines().count() >= 3, "{whole}");
+            db.page_rows = Some(1);
+            assert_eq!(db.ok(text), whole);
+            assert!(db.pages.get() >= 3, "{text}");
+        }
     }
 
     /// What versions before lengths wrote: two smallints as four bytes, in a value and as a key.

@@ -201,8 +201,7 @@ mod tests {
     fn what_an_index_indexes_is_told_by_what_changes_its_terms() {
         let of = |fields: &[(&str, CqlType)], analysis, target| {
             let fields = fields.iter().map(|(name, ty)| ((*name).to_owned(), ty.clone())).collect();
-            let (keyspace, name) = ("ks".to_owned(), "u".to_owned());
-            let definition = Arc::new(UserType { keyspace, name, fields, ended: true });
+            let definition = Arc::new(UserType::new("ks", "u", fields));
             let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
                 .partition_key("k", CqlType::Int)
                 .and_then(|t| t.regular("v", CqlType::Udt { definition, frozen: true }))

@@ -138,7 +138,7 @@ fn of_definition(definition: &UserType) -> usize {
     };
     let names = definition.keyspace.len() + definition.name.len();
     let fields: usize = definition.fields.iter().map(field).sum();
-    4 * ALLOCATION_BYTES + names + fields
+    4 * ALLOCATION_BYTES + names + fields + definition.by_name_bytes()
 }
 
 fn of_map(map: &BTreeMap<String, String>) -> usize {

@@ -38,7 +38,8 @@ fn table() -> Table {
 
 fn user_type() -> UserType {
     let fields = vec![("a".to_owned(), CqlType::Duration)];
-    let inner = UserType { ended: false, ..UserType::new("ks", "inner", fields) };
+    let mut inner = UserType::new("ks", "inner", fields);
+    inner.ended = false;
     let boxed = |ty: CqlType| Arc::new(ty);
     let set = CqlType::Set { element: boxed(CqlType::Inet), frozen: true };
     let fields = vec![

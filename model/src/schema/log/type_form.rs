@@ -94,8 +94,9 @@ impl UserTypeForm {
 
     fn user_type(self) -> UserType {
         let fields = self.fields.into_iter().map(|(name, form)| (name, form.ty()));
-        let (fields, ended) = (fields.collect(), self.ended);
-        UserType { keyspace: self.keyspace, name: self.name, fields, ended }
+        let mut ty = UserType::new(&self.keyspace, &self.name, fields.collect());
+        ty.ended = self.ended;
+        ty
     }
 }
 
