@@ -14,7 +14,7 @@ use engine::{Engine, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::{TableOptions, TombstoneGc};
+use model::options::{Class, Compaction, TableOptions, TombstoneGc};
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Deletion, Schema, Token};
@@ -195,6 +195,32 @@ fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
         assert_eq!(shard.files(), 0);
         shard.check().await;
     });
+}
+
+/// Before: a partition longer than its strategy's fragments, with a tombstone that a merge keeps there, was merged into
+/// itself again and again for it. Seed 205846883233002 of the simulator.
+#[test]
+fn a_file_is_not_merged_again_for_tombstones_that_stay() {
+    for fragment_bytes in [100, 200, 300, 10_000] {
+        on_sim(1, async move |_, disk, exec| {
+            let compaction = Compaction::of_class(Class::Leveled);
+            let options =
+                TableOptions { gc_grace_seconds: 10, compaction, ..TableOptions::default() };
+            let schema = schema_of([key_value(options)]);
+            let mut shard = Shard::create_with(&disk, &exec, &schema).await;
+            shard.engine.set_fragment_bytes_min(fragment_bytes);
+            shard.write(1, None).await;
+            shard.write(1, Some(1)).await;
+            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+            let mut jobs = 0;
+            while let Some(job) = shard.engine.next_job(LATER_S) {
+                shard.engine.run(job, LATER_S, async || yield_now().await).await.unwrap();
+                jobs += 1;
+                assert!(jobs < 20, "work without an end, with fragments of {fragment_bytes}");
+            }
+            shard.check().await;
+        });
+    }
 }
 
 /// Tombstones are of second 100, their grace ends with second 110.

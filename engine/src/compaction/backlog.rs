@@ -185,7 +185,8 @@ impl Engine {
             let Some(table) = tables.get(&id) else { continue };
             self.counters.count(|s| s.tables_looked_at += 1);
             table.judging.is_listed.set(false);
-            let backlog = judge(table, self.budget.flush_bytes(), now_s);
+            let sizes = (self.budget.flush_bytes(), self.fragment_bytes_min.get());
+            let backlog = judge(table, sizes, now_s);
             let mut waiting = self.underway.waiting.borrow_mut();
             match backlog == Backlog::default() {
                 true => waiting.remove(&id),
@@ -241,12 +242,12 @@ fn has_windows(table: &Table) -> bool {
 }
 
 /// Asks the strategy again and again, as if what it proposed were being merged already.
-fn judge(table: &Table, flush_bytes: usize, now_s: u32) -> Backlog {
+fn judge(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_s: u32) -> Backlog {
     if table.views().is_empty() {
         table.overwriting.surplus_bytes.set(0);
         return Backlog::default();
     }
-    let (mut pieces, context) = candidates(table, now_s);
+    let (mut pieces, context) = candidates(table, fragment_bytes_min, now_s);
     let definition = table.definition();
     let strategy = Strategy::of(&definition.options.compaction);
     let disk = disk_use(table, &pieces, strategy.unit());
@@ -333,6 +334,7 @@ mod tests {
             newest_timestamp: 0,
             last_death_s: 0,
             dead_part: 0.0,
+            joined_dead_part: 0.0,
             made_s: 0,
             shared: false,
             busy: false,

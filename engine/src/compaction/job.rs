@@ -87,7 +87,7 @@ impl Engine {
     ) -> Result<()> {
         let id = table.definition().id;
         let has_place = |plan: &Plan| self.underway.has_spare_place_for(id, plan.bytes);
-        let plan = next_plan(table, now_s).filter(has_place);
+        let plan = self.next_plan(table, now_s).filter(has_place);
         self.compact_as(table, plan, now_s, pause).await
     }
 
@@ -106,7 +106,7 @@ impl Engine {
             return Ok(false);
         }
         let mut is_last = true;
-        let mut plan = plan_of(&table, now_s, |strategy, pieces, _| {
+        let mut plan = self.plan_of(&table, now_s, |strategy, pieces, _| {
             let mut tasks = strategy.major(pieces).into_iter();
             let task = tasks.next();
             is_last = tasks.next().is_none();
@@ -191,7 +191,7 @@ impl Engine {
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
         let _turn = self.turn.take().await;
-        let Some(plan) = next_plan(table, now_s) else { return Ok(()) };
+        let Some(plan) = self.next_plan(table, now_s) else { return Ok(()) };
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl Engine {
                 self.space_for(&inputs, self.fragment_bytes(table, task.fragment_bytes))
                     <= room_bytes
             };
-            let other = plan_of(table, now_s, |strategy, pieces, context| {
+            let other = self.plan_of(table, now_s, |strategy, pieces, context| {
                 smaller(strategy, pieces, context, &fits)
             });
             let Some(other) = other.filter(|_| may_be_smaller) else { break };
@@ -290,38 +290,46 @@ impl Engine {
         self.space.freed();
         deleted
     }
-}
 
-/// What the strategy of a table proposes now.
-fn next_plan(table: &Table, now_s: u32) -> Option<Plan> {
-    plan_of(table, now_s, |strategy, pieces, context| strategy.propose(pieces, context))
-}
-
-/// What the strategy of a table says of its views; nothing while the table has a cut, of whose both sides no merge may
-/// have inputs. Who asks again after an await looks at the cut again by this.
-fn plan_of(
-    table: &Table,
-    now_s: u32,
-    ask: impl FnOnce(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
-) -> Option<Plan> {
-    let views = table.views();
-    if views.is_empty() || table.cut.is_made() {
-        return None;
+    /// What the strategy of a table proposes now.
+    fn next_plan(&self, table: &Table, now_s: u32) -> Option<Plan> {
+        self.plan_of(table, now_s, |strategy, pieces, context| strategy.propose(pieces, context))
     }
-    let definition = table.definition();
-    let (pieces, context) = candidates(table, now_s);
-    let task = ask(&Strategy::of(&definition.options.compaction), &pieces, &context)?;
-    let bytes = match &task {
-        Task::Drop { .. } => 0,
-        Task::Merge(task) => task.pieces.iter().map(|&index| pieces[index].bytes).sum(),
-    };
-    let (gc_before_s, asked) = (context.gc_before_s, Asked::ByStrategy);
-    Some(Plan { views, task, gc_before_s, now_s, bytes, asked })
+
+    /// What the strategy of a table says of its views; nothing while the table has a cut, of whose both sides no merge
+    /// may have inputs. Who asks again after an await looks at the cut again by this.
+    fn plan_of(
+        &self,
+        table: &Table,
+        now_s: u32,
+        ask: impl FnOnce(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
+    ) -> Option<Plan> {
+        let views = table.views();
+        if views.is_empty() || table.cut.is_made() {
+            return None;
+        }
+        let definition = table.definition();
+        let (pieces, context) = candidates(table, self.fragment_bytes_min.get(), now_s);
+        let task = ask(&Strategy::of(&definition.options.compaction), &pieces, &context)?;
+        let bytes = match &task {
+            Task::Drop { .. } => 0,
+            Task::Merge(task) => task.pieces.iter().map(|&index| pieces[index].bytes).sum(),
+        };
+        let (gc_before_s, asked) = (context.gc_before_s, Asked::ByStrategy);
+        Some(Plan { views, task, gc_before_s, now_s, bytes, asked })
+    }
 }
 
 /// The views of a table as a strategy sees them, in the same order, and behind them those that could not be opened.
-pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, CompactionContext) {
-    let gc_before_s = gc_before_s(&table.definition().options, now_s);
+/// Fragments have at least `fragment_bytes_min`, unless the strategy wants shorter ones.
+pub(super) fn candidates(
+    table: &Table,
+    fragment_bytes_min: u64,
+    now_s: u32,
+) -> (Vec<Candidate>, CompactionContext) {
+    let definition = table.definition();
+    let gc_before_s = gc_before_s(&definition.options, now_s);
+    let strategy = Strategy::of(&definition.options.compaction);
     let layers = table.layers();
     let unflushed = layers.iter().filter_map(|layer| layer.memtable.borrow().oldest());
     let context = CompactionContext {
@@ -332,7 +340,8 @@ pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, Compacti
     };
     let piece = |view: &View| {
         let ViewEntry { tokens, run, level, file_bytes, .. } = view.entry;
-        let piece = Candidate::of_view(&view.sstable, tokens, run, level, &context);
+        let fragment_bytes = fragment_bytes_min.min(strategy.fragment_bytes_max(file_bytes));
+        let piece = Candidate::of_view(&view.sstable, tokens, run, level, &context, fragment_bytes);
         // Most of a file is of no use when its merge has ended early: then it is rewritten like one of several owners.
         let is_remnant = piece.bytes < file_bytes / 2;
         let merging = table.is_merging(view.entry.sstable);
@@ -349,6 +358,7 @@ pub(super) fn candidates(table: &Table, now_s: u32) -> (Vec<Candidate>, Compacti
         newest_timestamp: 0,
         last_death_s: u32::MAX,
         dead_part: 0.0,
+        joined_dead_part: 0.0,
         made_s: 0,
         shared: false,
         busy: true,

@@ -24,8 +24,10 @@ pub struct Candidate {
     pub newest_timestamp: i64,
     /// From this second on nothing in it is alive.
     pub last_death_s: u32,
-    /// Which part of its cells is dead, past its grace, and would go in a merge.
+    /// Which part of its cells is dead, past its grace, and would go if the piece were merged alone.
     pub dead_part: f64,
+    /// The same of a merge with other pieces of its run, into which partitions go on: tombstones of partitions stay.
+    pub joined_dead_part: f64,
     /// When the file was made, in seconds since 1970; 0 if it does not say.
     pub made_s: u32,
     /// The file has tokens of other owners too.
@@ -50,13 +52,14 @@ pub struct CompactionContext {
 }
 
 impl Candidate {
-    /// The view of `sstable` on these tokens.
+    /// The view of `sstable` on these tokens, which a merge cuts into fragments of at least `fragment_bytes_min`.
     pub fn of_view(
         sstable: &Sstable,
         tokens: TokenRange,
         run: Uuid,
         level: u8,
         context: &CompactionContext,
+        fragment_bytes_min: u64,
     ) -> Candidate {
         let like = sstable.statistics();
         let part = like.tokens.intersection(&tokens);
@@ -75,7 +78,8 @@ impl Candidate {
             oldest_timestamp: like.oldest_timestamp,
             newest_timestamp: like.newest_timestamp,
             last_death_s: like.last_death_s,
-            dead_part: like.purgeable_part(context.gc_before_s),
+            dead_part: like.purgeable_part(context.gc_before_s, fragment_bytes_min),
+            joined_dead_part: like.purgeable_part(context.gc_before_s, 0),
             made_s: like.made_s,
             shared: part != Some(like.tokens),
             busy: false,
@@ -194,6 +198,7 @@ pub(super) mod tests {
             newest_timestamp: 0,
             last_death_s: u32::MAX,
             dead_part: 0.0,
+            joined_dead_part: 0.0,
             made_s: 0,
             shared: false,
             busy: false,

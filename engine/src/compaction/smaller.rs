@@ -108,6 +108,7 @@ mod tests {
             newest_timestamp: run as i64,
             last_death_s: u32::MAX,
             dead_part: 0.0,
+            joined_dead_part: 0.0,
             made_s: 0,
             shared: false,
             busy: false,

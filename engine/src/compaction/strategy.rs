@@ -126,13 +126,21 @@ impl<'o> Strategy<'o> {
 
     /// A task to merge these pieces into fragments of the strategy's size.
     fn merge(&self, pieces: &[Candidate], inputs: Vec<usize>, level: u8, why: Why) -> Task {
-        let fragment_bytes = match self.options.strategy() {
+        if let Shape::Unified(shape) = self.options.strategy() {
+            return Unified(shape).merge(pieces, inputs, why);
+        }
+        let bytes = inputs.iter().map(|&index| pieces[index].bytes).sum();
+        merge(inputs, level, self.fragment_bytes_max(bytes), why)
+    }
+
+    /// The most bytes of a fragment of a run of so many bytes.
+    pub(super) fn fragment_bytes_max(&self, run_bytes: u64) -> u64 {
+        match self.options.strategy() {
             Shape::Leveled(shape) => Leveled(shape).fragment_bytes(),
-            Shape::Unified(shape) => return Unified(shape).merge(pieces, inputs, why),
+            Shape::Unified(shape) => Unified(shape).fragment_bytes(run_bytes),
             Shape::Incremental(shape) => Incremental(shape).fragment_bytes(),
             Shape::SizeTiered(_) | Shape::TimeWindow(_) => FRAGMENT_BYTES_MAX,
-        };
-        merge(inputs, level, fragment_bytes, why)
+        }
     }
 
     /// The pieces with the most to purge, if all of that is certain to go: so it is done once.
@@ -142,7 +150,11 @@ impl<'o> Strategy<'o> {
         context: &CompactionContext,
     ) -> Option<Task> {
         let dead_part = |of: &[usize]| {
-            let dead = of.iter().map(|&at| pieces[at].dead_part * pieces[at].bytes as f64);
+            let is_alone = of.len() == 1;
+            let part = |piece: &Candidate| {
+                if is_alone { piece.dead_part } else { piece.joined_dead_part }
+            };
+            let dead = of.iter().map(|&at| part(&pieces[at]) * pieces[at].bytes as f64);
             let bytes: u64 = of.iter().map(|&at| pieces[at].bytes).sum();
             dead.sum::<f64>() / bytes.max(1) as f64
         };

@@ -47,8 +47,12 @@ impl Unified<'_> {
     /// A task to merge these pieces.
     pub(super) fn merge(&self, pieces: &[Candidate], inputs: Vec<usize>, why: Why) -> Task {
         let bytes: u64 = inputs.iter().map(|&index| pieces[index].bytes).sum();
-        let fragment_bytes = self.0.sizes.fragment_bytes(bytes).min(FRAGMENT_BYTES_MAX);
-        merge(inputs, 0, fragment_bytes, why)
+        merge(inputs, 0, self.fragment_bytes(bytes), why)
+    }
+
+    /// The most bytes of a fragment of a run of so many bytes.
+    pub(super) fn fragment_bytes(&self, run_bytes: u64) -> u64 {
+        self.0.sizes.fragment_bytes(run_bytes).min(FRAGMENT_BYTES_MAX)
     }
 
     /// The pieces of the bucket that should be merged.

@@ -13,7 +13,6 @@ use model::row::RowRef;
 use model::{Token, TokenRange};
 
 use super::large::{LargeRow, is_large};
-use crate::limits::FRAGMENT_BYTES_MIN;
 
 /// How many of the largest partitions are named.
 const LARGEST_MAX: usize = 8;
@@ -92,12 +91,13 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// The same without the tombstones of partitions that a merge keeps: where one may be longer than a fragment they
-    /// stay (`compaction/rewrite.rs`), and a file would be merged into itself for them again and again.
-    pub fn purgeable_part(&self, before_s: u32) -> f64 {
+    /// The same without the tombstones of partitions that a merge keeps: where one may be longer than a fragment of
+    /// `fragment_bytes` they stay (`compaction/rewrite.rs`), and a file would be merged into itself for them again and
+    /// again.
+    pub fn purgeable_part(&self, before_s: u32, fragment_bytes: u64) -> f64 {
         let longest = self.largest.first().map_or(self.raw_bytes, |(bytes, _)| *bytes);
         // A merge adds up what several files have of a partition.
-        let is_long = longest > FRAGMENT_BYTES_MIN / 2;
+        let is_long = longest > fragment_bytes / 2;
         let kept = if is_long { self.partition_deletions } else { 0 };
         (self.dead_part(before_s) - kept as f64 / self.cells.max(1) as f64).max(0.0)
     }
@@ -471,11 +471,11 @@ mod tests {
             largest: vec![(bytes, b"a".to_vec()), (5, b"b".to_vec())],
             ..Statistics::default()
         };
-        let part = |bytes| longest(bytes).purgeable_part(20);
-        assert_eq!((part(1 << 10), part(FRAGMENT_BYTES_MIN)), (0.75, 0.5));
-        let only = Statistics { deaths: vec![(10, 1)], ..longest(FRAGMENT_BYTES_MIN) };
-        assert_eq!((only.purgeable_part(20), only.dead_part(20)), (0.0, 0.25));
-        assert_eq!(only.purgeable_part(5), 0.0, "nothing is dead yet");
+        let part = |bytes, fragment_bytes| longest(bytes).purgeable_part(20, fragment_bytes);
+        assert_eq!((part(500, 1000), part(501, 1000), part(500, 0)), (0.75, 0.5, 0.5));
+        let only = Statistics { deaths: vec![(10, 1)], ..longest(1000) };
+        assert_eq!((only.purgeable_part(20, 1000), only.dead_part(20)), (0.0, 0.25));
+        assert_eq!(only.purgeable_part(5, 1000), 0.0, "nothing is dead yet");
     }
 
     proptest! {

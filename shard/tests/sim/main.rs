@@ -172,7 +172,7 @@ fn counts(all: &Tally) -> [u64; 27] {
 fn what_was_answered_is_there_after_every_power_cut() {
     let points = number("MESSINA_SIM_POINTS").unwrap_or(300);
     let run = |seed| run(seed).0;
-    let is_much = |all: &Tally| all.answered > 10 * points && all.compared > 5 * points;
+    let is_much = |all: &Tally| all.answered > 4 * points && all.compared > 5 * points;
     let is_enough =
         |all: &Tally| is_much(all) && counts(all).iter().all(|count| *count > points / 100);
     let Some((all, from)) = run_worlds(points, run, Tally::add, is_enough) else { return };

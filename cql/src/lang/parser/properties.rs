@@ -77,7 +77,9 @@ impl Parser<'_> {
 
 #[cold]
 fn too_many() -> SyntaxError {
-    SyntaxError::plain(format!("more than {PROPERTIES_MAX} properties"))
+    SyntaxError::plain(format!(
+        "more than {PROPERTIES_MAX} properties, or entries of one: give each once"
+    ))
 }
 
 /// The text of a constant; anything else is refused with `problem`.

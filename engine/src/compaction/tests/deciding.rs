@@ -54,6 +54,7 @@ fn piece(index: usize, words: &[&str]) -> Candidate {
         newest_timestamp: 9,
         last_death_s: u32::MAX,
         dead_part: 0.0,
+        joined_dead_part: 0.0,
         made_s: 0,
         shared: false,
         busy: false,
@@ -74,7 +75,10 @@ fn piece(index: usize, words: &[&str]) -> Candidate {
             "oldest" => piece.oldest_timestamp = number(),
             "newest" => piece.newest_timestamp = number(),
             "dead_at" => piece.last_death_s = number() as u32,
-            "dead" => piece.dead_part = value.parse().expect("a part"),
+            "dead" => {
+                piece.dead_part = value.parse().expect("a part");
+                piece.joined_dead_part = piece.dead_part;
+            }
             "made" => piece.made_s = number() as u32,
             "shared" => piece.shared = true,
             "busy" => piece.busy = true,

@@ -275,6 +275,7 @@ impl Flow {
             newest_timestamp: file.newest,
             last_death_s: file.dies_s,
             dead_part: 0.0,
+            joined_dead_part: 0.0,
             made_s: 0,
             shared: false,
             busy: file.job.is_some(),
