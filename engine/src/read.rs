@@ -21,6 +21,7 @@ mod lookup_cost;
 mod nearest;
 mod page;
 mod quantum;
+mod record;
 mod row;
 mod sources;
 #[cfg(test)]
@@ -34,7 +35,6 @@ use std::task::{Context, Poll, Waker};
 
 pub use lookup::LookupPolicy;
 use model::key;
-use model::mutation::MutationRef;
 use model::ordered::{AFTER, Reader};
 use model::read::{Partitions, ReadCommand, ReadEnd, Resume, RowSink};
 use model::schema::{self, ColumnDrops};
@@ -42,6 +42,7 @@ use model::{Token, TokenRange};
 pub use nearest::give_nearest;
 use page::Page;
 pub use quantum::Quantum;
+pub use record::{RecordTable, read_record};
 use row::RowWanted;
 pub use sources::ReadSources;
 pub(crate) use turns::RangeTurns;
@@ -51,7 +52,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
 use crate::manifest::ViewBegin;
-use crate::memtable::{Memtable, MemtableCursor};
+use crate::memtable::MemtableCursor;
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
 use crate::table::{Layer, SharedMemtable, Table, View};
@@ -206,30 +207,6 @@ impl Engine {
         }
         Ok(end)
     }
-}
-
-/// Reads from the mutations of one record as from a table that holds nothing else.
-pub fn read_record(
-    definition: &schema::Table,
-    record: &[u8],
-    command: &ReadCommand,
-    sink: &mut impl RowSink,
-) -> Result<ReadEnd> {
-    let mut memtable = Memtable::default();
-    for mutation in MutationRef::of_trusted_record(record) {
-        memtable.insert(&mutation.map_err(|error| Error::invalid(error.to_string()))?);
-    }
-    let table = Table::of_memtable(memtable, definition);
-    let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
-    let mut page = Page::new(command, definition, &drops, sink, (wait_policy, no_pause));
-    let (table, drops, lookup_policy) = (&table, &drops, LookupPolicy::Never);
-    let overlays = Vec::new();
-    let turns = None;
-    let read =
-        Read { table, definition, drops, command, wait_policy, overlays, lookup_policy, turns };
-    let mut scratch = Scratch::default();
-    without_waiting(read.run(&mut page, &mut scratch))?;
-    Ok(page.end())
 }
 
 /// For a read that is done at once.

@@ -8,8 +8,8 @@ pub(crate) const SHARD_MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// How much of a shard's memory its data gets: the rest is for requests, connections and code.
 pub(crate) const ENGINE_MEMORY_PERCENT: u64 = 80;
 
-/// The part of all memory that the prepared statements of a core may take: 1 MiB with the least memory, of which the
-/// half that was used last is sure to be kept, some hundred statements.
+/// The part of a core's memory that its prepared statements may take. With the least memory that is 1 MiB; the half
+/// that was used last, some hundred statements, is never forgotten.
 pub(crate) const PREPARED_MEMORY_SHARE: u64 = 64;
 
 /// A segment of the commit log, unless configured.

@@ -34,7 +34,7 @@ use model::schema::{Schema, Table, TableId};
 pub(crate) use node::{CQL_VERSION, Node, PARTITIONER};
 use shard::snapshots::{Snapshot, SnapshotSize};
 use shard::stalls::Stall;
-pub(crate) use tables::{Needs, VirtualTable, virtual_table};
+pub(crate) use tables::{Needs, virtual_table};
 pub(crate) use value::{ALWAYS, Row, Value, put_row};
 pub(crate) use wanted::{Pages, Wanted};
 
@@ -91,8 +91,8 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) wanted: Wanted<'f>,
     pub(crate) node: &'f Node,
     pub(crate) schema: &'f Schema,
-    /// The tables of the schema whose rows are computed now, for a table of [`Needs::Tables`]: some of those that are
-    /// wanted, in the order of [`Wanted::tables`].
+    /// The tables of the schema whose rows are computed now: some of those that are wanted, in the order of
+    /// [`Wanted::tables`].
     pub(crate) tables: &'f [&'f Arc<Table>],
     pub(crate) settings: &'f [(String, String)],
     /// The settings of guardrails, as they are now.

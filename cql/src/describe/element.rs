@@ -10,7 +10,7 @@ use model::types::{Name, UserType};
 use super::functions::{create_aggregate, create_function, signature};
 use super::text::{create_index, create_keyspace, create_table, create_type, create_view};
 
-/// See the module.
+/// A keyspace, type, function, aggregate, table, view or index of a schema.
 #[derive(Clone, Copy, Debug)]
 pub enum Element<'s> {
     /// A keyspace without what is in it.

@@ -313,8 +313,8 @@ impl<'a> ResultEncoder<'a> {
         let key = key::partition_key_in_current_form(self.table, partition.key)?;
         let static_row = partition.static_row.map(|row| now(row, static_row)).transpose()?;
         let row = row.map(|row| now(row, row_bytes)).transpose()?;
-        let now = PartitionRef { key: &key, static_row, ..*partition };
-        self.take((&now, partition.key), clustering, row)
+        let current = PartitionRef { key: &key, static_row, ..*partition };
+        self.take((&current, partition.key), clustering, row)
     }
 
     /// Takes a row of a partition, whose key may be stored in an old form.

@@ -3,14 +3,15 @@
 //! Its fields have an order by name beside their own, made when a field of a type with many is first looked for: a
 //! statement may name each of them.
 //!
-//! Invariant: the order by name is of these fields. A copy has none, so fields are changed in a copy.
+//! Invariant: `by_name` is the order of `fields` as they are now. A clone begins without it: change the fields of a
+//! clone, before `field` is called on it.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use super::CqlType;
 
-/// With so many fields at most, going through them is as fast.
+/// Up to so many fields, going through all of them is as fast as a binary search.
 const FIELDS_FEW: usize = 16;
 
 /// What CREATE TYPE defines.

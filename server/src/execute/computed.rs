@@ -1,13 +1,16 @@
 //! The facts that virtual tables are made of: this core's at once, other cores' by asking.
 //!
-//! Tables of the schema's tables are computed some tables at a time, within a pass only if these are all: others run
-//! between them. What they become is counted as an answer is, until the read is over.
+//! 1. Within a pass few rows are computed: how many there will be is looked at first.
+//! 2. A task computes the others in steps, some tables of the schema or prepared statements at a time, and lets others
+//!    run between them. The rows of each step go into a table in memory at once.
+//! 3. That table is counted with the answer until the read is over.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cql::literal::from_text;
 use cql::plan::BoundRead;
+use engine::RecordTable;
 use model::read::ReadCommand;
 use model::schema::Table;
 use model::{CqlType, Schema};
@@ -22,109 +25,137 @@ use crate::guardrails;
 use crate::prepared::StatementId;
 use crate::statements::AllStatements;
 use crate::system::{
-    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, VirtualTable, Wanted, put_row, virtual_table,
+    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Wanted, put_row, virtual_table,
 };
 
-/// So many rows are computed within a pass; more of them by a task that lets others run.
+/// So many rows are computed within a pass, and in a step of a task, unless one table of the schema has more.
 const ROWS_AT_ONCE: usize = 64;
-/// A task makes the rows of so many tables of the schema before it lets others run.
-const TABLES_AT_ONCE: usize = 16;
 
-/// The rows of a virtual table that a read can show, as a log record of them.
-#[derive(Default)]
+/// The rows of a virtual table that a read can show.
 pub(super) struct Computed {
-    pub(super) record: Vec<u8>,
-    /// The memory of the record, until the read is over.
-    _lease: Option<Lease>,
+    pub(super) rows: RecordTable,
+    /// About what they take.
+    pub(super) bytes: usize,
 }
 
+/// A prepared statement, with the id by which EXECUTE names it.
+type PreparedStatement = (StatementId, Rc<ServerStatement>);
+
 impl Executor {
-    /// The rows of a virtual table that a read can show, if they are few and this core knows them alone.
+    /// The rows of a virtual table that a read can show, as a record, if they are few and this core knows them alone.
     pub(super) fn computed_now(&self, table: &Table, bound: &BoundRead) -> Option<Vec<u8>> {
         let (Some(known), Some(command)) = (virtual_table(table), &bound.command) else {
             return Some(Vec::new());
         };
-        if !matches!(known.needs, Needs::Nothing | Needs::Prepared | Needs::Tables) {
-            return None;
-        }
         let (schema, wanted) = (self.shard.schema(), wanted(command, bound));
-        let mut tables = Vec::new();
-        let mut are_all = true;
-        if known.needs == Needs::Tables {
-            let mut all = wanted.tables(&schema);
-            tables.extend(all.by_ref().take(ROWS_AT_ONCE));
-            are_all = all.next().is_none();
+        let (mut tables, mut are_all, mut prepared) = (Vec::new(), true, Vec::new());
+        match known.needs {
+            Needs::Nothing => {}
+            Needs::Tables | Needs::PartsOfTables => {
+                let mut left = ROWS_AT_ONCE;
+                for table in wanted.tables(&schema) {
+                    let rows = rows_of(table, known.needs);
+                    are_all = rows <= left;
+                    if !are_all {
+                        break;
+                    }
+                    left -= rows;
+                    tables.push(table);
+                }
+            }
+            Needs::Prepared => {
+                prepared = self.all_prepared(ROWS_AT_ONCE + 1);
+                are_all = prepared.len() <= ROWS_AT_ONCE;
+            }
+            _ => return None,
         }
-        let mut facts = self.facts(known, &schema, wanted);
-        facts.tables = &tables;
-        let rows = (known.rows)(&facts);
-        if rows.len() > ROWS_AT_ONCE {
-            return None;
-        }
+        let mut facts = self.facts(&schema, wanted);
         if !are_all {
-            // Earlier pages may have shown rows of the first table.
-            facts.tables = &tables[..1];
-            let others = rows.len() - (known.rows)(&facts).len();
-            wanted.rows_max().filter(|most| others >= *most)?;
+            // A page may be full all the same. Earlier ones may have shown rows of the first table.
+            let most = wanted.rows_max()?;
+            facts.tables = tables.get(1..)?;
+            if (known.rows)(&facts).len() < most {
+                return None;
+            }
         }
+        facts.tables = &tables;
+        facts.prepared = prepared.iter().map(info).collect();
+        let rows = (known.rows)(&facts);
         let mut record = Vec::new();
         rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
-        Some(record)
+        (rows.len() <= ROWS_AT_ONCE).then_some(record)
     }
 
-    /// The rows of a virtual table that a read can show, with what other cores and the disk know.
+    /// The rows of a virtual table that a read can show, with what other cores and the disk know. They are counted by
+    /// the lease of the answer.
     pub(super) async fn computed(
         &self,
         table: &Table,
         bound: &BoundRead,
         refused: impl Fn(engine::Error) -> ExecuteError,
+        lease: &mut Lease,
     ) -> Result<Computed, ExecuteError> {
+        let mut computed = Computed { rows: RecordTable::new(table), bytes: 0 };
         let (Some(known), Some(command)) = (virtual_table(table), &bound.command) else {
-            return Ok(Computed::default());
+            return Ok(computed);
         };
         let snapshots = match known.needs {
-            Needs::Snapshots => self.shard.list_snapshots().await.map_err(refused)?,
+            Needs::Snapshots => self.shard.list_snapshots().await.map_err(&refused)?,
             _ => Vec::new(),
         };
         let answers = self.answers_to(known.needs).await;
         let (schema, wanted) = (self.shard.schema().clone(), wanted(command, bound));
-        let tables: Vec<&Arc<Table>> = match known.needs {
-            Needs::Tables => wanted.tables(&schema).collect(),
-            _ => Vec::new(),
-        };
-        let mut facts = self.facts(known, &schema, wanted);
+        let mut facts = self.facts(&schema, wanted);
         answers.into_iter().for_each(|answer| add(&mut facts, answer));
         facts.snapshots = snapshots.into_iter().map(with_time).collect();
-        let steps: Vec<&[&Arc<Table>]> = match known.needs {
-            Needs::Tables => tables.chunks(TABLES_AT_ONCE).collect(),
-            _ => vec![&[]],
-        };
+        let (mut tables, mut prepared) = (Vec::new(), Vec::new());
+        match known.needs {
+            Needs::Tables | Needs::PartsOfTables => tables.extend(wanted.tables(&schema)),
+            Needs::Prepared => prepared = self.all_prepared(usize::MAX),
+            _ => {}
+        }
+        let steps = steps_of(known.needs, &tables, &prepared);
         let yielder = self.shard.runtime().yielder(Group::Background);
-        let (mut record, mut lease) = (Vec::new(), self.answers.lease());
         // Earlier pages may have shown rows of the first table: those of its step do not count.
         let mut others = 0;
-        for (step, tables) in steps.into_iter().enumerate() {
+        for (step, (tables, prepared)) in steps.into_iter().enumerate() {
             facts.tables = tables;
+            facts.prepared = prepared.iter().map(info).collect();
             let rows = (known.rows)(&facts);
             for rows in rows.chunks(ROWS_AT_ONCE) {
+                let mut record = Vec::new();
                 rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
-                if !lease.hold(record.len()) {
+                computed.rows.insert(&record).map_err(&refused)?;
+                // A memtable takes more than the record that it is made of.
+                computed.bytes += 2 * record.len();
+                if !lease.hold(computed.bytes) {
                     return Err(ExecuteError::Overloaded(lease.refusal()));
                 }
                 yielder.turn().await;
             }
             others += if step == 0 { 0 } else { rows.len() };
-            if facts.wanted.rows_max().is_some_and(|most| others >= most) {
+            if wanted.rows_max().is_some_and(|most| others >= most) {
                 break;
             }
+            yielder.turn().await;
         }
-        Ok(Computed { record, _lease: Some(lease) })
+        Ok(computed)
+    }
+
+    /// The statements that were prepared on this core, that many at most.
+    fn all_prepared(&self, most: usize) -> Vec<PreparedStatement> {
+        let all = self.state.all_prepared(&self.shard);
+        all.iter().take(most).map(|(id, statement)| (*id, statement.clone())).collect()
     }
 
     /// What all cores say of what a virtual table needs of them.
     async fn answers_to(&self, needs: Needs) -> Vec<Answer> {
         match needs {
-            Needs::Nothing | Needs::Prepared | Needs::Tables | Needs::Snapshots => Vec::new(),
+            Needs::Nothing
+            | Needs::Prepared
+            | Needs::Tables
+            | Needs::PartsOfTables
+            | Needs::Snapshots => Vec::new(),
             Needs::Clients => self.ask_all(|| Ask::Clients).await,
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
@@ -154,21 +185,8 @@ impl Executor {
         Answer::Statements(all.into_iter().collect())
     }
 
-    /// What this core knows for a virtual table.
-    fn facts<'f>(
-        &'f self,
-        known: &VirtualTable,
-        schema: &'f Schema,
-        wanted: Wanted<'f>,
-    ) -> NodeFacts<'f> {
-        let info = |(id, statement): (&StatementId, &Rc<ServerStatement>)| {
-            let keyspace = statement.keyspace.clone();
-            PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
-        };
-        let prepared = match known.needs {
-            Needs::Prepared => self.state.all_prepared(&self.shard).iter().map(info).collect(),
-            _ => Vec::new(),
-        };
+    /// What this core knows by itself, but for the tables and statements of a step.
+    fn facts<'f>(&'f self, schema: &'f Schema, wanted: Wanted<'f>) -> NodeFacts<'f> {
         NodeFacts {
             wanted,
             node: self.state.node(),
@@ -177,7 +195,7 @@ impl Executor {
             settings: &self.state.settings().all,
             guardrails: guardrails::settings(&self.state.settings().guardrails.load()),
             clients: Vec::new(),
-            prepared,
+            prepared: Vec::new(),
             sizes: Default::default(),
             disk_requests: Vec::new(),
             stalls: Vec::new(),
@@ -188,6 +206,44 @@ impl Executor {
             snapshots: Vec::new(),
         }
     }
+}
+
+/// About how many rows the virtual table has of a table of the schema.
+fn rows_of(table: &Table, needs: Needs) -> usize {
+    let parts = || {
+        table.columns().len() + table.hidden().len() + table.dropped.len() + table.indexes().len()
+    };
+    if needs == Needs::PartsOfTables { parts() } else { 1 }
+}
+
+/// What is computed before others run, step by step: tables of the schema, and prepared statements. Of a virtual table
+/// that needs neither all is one step.
+fn steps_of<'s>(
+    needs: Needs,
+    tables: &'s [&'s Arc<Table>],
+    prepared: &'s [PreparedStatement],
+) -> Vec<(&'s [&'s Arc<Table>], &'s [PreparedStatement])> {
+    match needs {
+        Needs::Tables | Needs::PartsOfTables => {
+            let mut rows = tables.first().map_or(0, |first| rows_of(first, needs));
+            let fits = |_: &&Arc<Table>, next: &&Arc<Table>| {
+                rows += rows_of(next, needs);
+                let fits = rows <= ROWS_AT_ONCE;
+                if !fits {
+                    rows = rows_of(next, needs);
+                }
+                fits
+            };
+            tables.chunk_by(fits).map(|tables| (tables, &[][..])).collect()
+        }
+        Needs::Prepared => prepared.chunks(ROWS_AT_ONCE).map(|some| (&[][..], some)).collect(),
+        _ => vec![(&[], &[])],
+    }
+}
+
+fn info((id, statement): &PreparedStatement) -> PreparedInfo {
+    let keyspace = statement.keyspace.clone();
+    PreparedInfo { id: id.to_vec(), keyspace, text: statement.text.clone() }
 }
 
 /// What a read can show.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! what is asked for ─► the schema's elements ─► from the paging state on, a page of them ─► their texts
-//!    up to ROWS_AT_ONCE rows: within the pass        more: a task that lets others run, its answer under a lease
+//!    few and short: within the pass        others: a task that lets others run, its answer under a lease
 //! ```
+//!
+//! A page that has no space for its next row ends before it, as a page of any SELECT does.
 //!
 //! The paging state is the schema's version and the next row: if the schema changed in between, the
 //! client is told to start over, as Cassandra does.
@@ -26,15 +28,16 @@ use shard::Group;
 use super::call::{Call, Flow};
 use super::statement::ServerStatement;
 use super::{ExecuteError, Executor};
+use crate::limits::PASS_ANSWER_BYTES_MAX;
 use crate::system::{self, Node, PARTITIONER};
 
 /// What Cassandra would say of its snitch.
 const SNITCH: &str = "SimpleSnitch";
 /// Version, then the index of the next row.
 const STATE_BYTES: usize = 20;
-/// So many rows are made within a pass.
+/// So many rows are made within a pass, if they have no more than [`PASS_ANSWER_BYTES_MAX`] bytes.
 const ROWS_AT_ONCE: usize = 64;
-/// A task makes so many before it lets others run: the statement of a table takes some microseconds.
+/// A task makes so many rows before it lets others run: the statement of a narrow table takes some microseconds.
 const ROWS_A_TURN: usize = 8;
 
 impl Executor {
@@ -55,14 +58,22 @@ impl Executor {
             Err(error) => return self.refuse(call, error.into(), out),
         };
         if page.len() <= ROWS_AT_ONCE {
+            let start = out.len();
             let open = rows.open(&call.envelope(), out);
-            page.clone().for_each(|index| rows.put(index, out));
-            rows.close(open, &schema, &page, out);
-            return Flow::Answered(call);
+            let is_short = page.clone().all(|index| {
+                rows.put(index, out);
+                out.len() - start <= PASS_ANSWER_BYTES_MAX
+            });
+            if is_short {
+                rows.close(open, &schema, &page, out);
+                return Flow::Answered(call);
+            }
+            out.truncate(start);
         }
         let (executor, statement, schema) = (self.clone(), statement.clone(), schema.clone());
+        let is_paged = parameters.page_rows.is_some();
         self.spawn(Group::Background, call, async move |call, out| {
-            executor.describe_later(call, &statement, (&schema, page), out).await
+            executor.describe_later(call, &statement, (&schema, page, is_paged), out).await
         });
         Flow::Later
     }
@@ -72,7 +83,7 @@ impl Executor {
         &self,
         call: &Call,
         statement: &ServerStatement,
-        (schema, page): (&Schema, Range<usize>),
+        (schema, mut page, is_paged): (&Schema, Range<usize>, bool),
         out: &mut Vec<u8>,
     ) -> std::result::Result<(), ExecuteError> {
         let Statement::Describe(asked) = &statement.compiled.statement else {
@@ -86,10 +97,17 @@ impl Executor {
             if index % ROWS_A_TURN == 0 {
                 yielder.turn().await;
             }
+            let row_at = out.len();
             rows.put(index, out);
-            if !lease.hold(out.len()) {
+            if lease.hold(out.len()) {
+                continue;
+            }
+            if !is_paged || index == page.start {
                 return Err(ExecuteError::Overloaded(lease.refusal()));
             }
+            out.truncate(row_at);
+            page.end = index;
+            break;
         }
         rows.close(open, schema, &page, out);
         Ok(())

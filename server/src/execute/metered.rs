@@ -19,20 +19,23 @@ use crate::limits::PASS_ANSWER_BYTES_MAX;
 pub(super) struct Metered<'m, 'a> {
     encoder: &'m mut ResultEncoder<'a>,
     lease: &'m mut Lease,
+    /// Bytes that the read holds beside the answer.
+    beside_bytes: usize,
     /// The last row that the answer keeps.
     last: Resume,
     is_refused: bool,
 }
 
 impl<'m, 'a> Metered<'m, 'a> {
-    /// A sink for a read that goes on after `before`.
+    /// A sink for a read that goes on after `before`, and holds so many bytes beside the answer.
     pub(super) fn new(
         encoder: &'m mut ResultEncoder<'a>,
         lease: &'m mut Lease,
         before: Option<&Resume>,
+        beside_bytes: usize,
     ) -> Metered<'m, 'a> {
         let last = before.cloned().unwrap_or_else(Resume::at_start);
-        Metered { encoder, lease, last, is_refused: false }
+        Metered { encoder, lease, beside_bytes, last, is_refused: false }
     }
 
     /// How the read ended, if the engine says that it ended so; `Err`: there was no space.
@@ -54,13 +57,13 @@ impl RowSink for Metered<'_, '_> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Flow {
-        self.encoder.set_bytes_max(self.lease.bytes_most());
+        self.encoder.set_bytes_max(self.lease.bytes_most().saturating_sub(self.beside_bytes));
         let flow = self.encoder.row(partition, clustering, row);
         self.is_refused = self.encoder.is_over();
         if self.is_refused || self.encoder.is_cut() {
             return Flow::Enough;
         }
-        if !self.lease.hold(self.encoder.held_bytes()) {
+        if !self.lease.hold(self.beside_bytes + self.encoder.held_bytes()) {
             self.is_refused = !self.encoder.take_back();
             return Flow::Enough;
         }

@@ -506,14 +506,16 @@ impl Executor {
         let computed = match system::computes(&plan.table) {
             true => {
                 let refused = |error| ExecuteError::Read(error, level);
-                Some(self.computed(&plan.table, bound, refused).await?)
+                Some(self.computed(&plan.table, bound, refused, lease).await?)
             }
             false => None,
         };
+        let beside_bytes = computed.as_ref().map_or(0, |of| of.bytes);
+        let yielder = self.shard.runtime().yielder(Group::Background);
         loop {
-            let mut sink = Metered::new(encoder, lease, command.resume.as_ref());
+            let mut sink = Metered::new(encoder, lease, command.resume.as_ref(), beside_bytes);
             let read = match &computed {
-                Some(of) => read_record(&plan.table, &of.record, &command, &mut sink),
+                Some(of) => of.rows.read(&command, &mut sink, async || yielder.turn().await).await,
                 // Boxed: this future takes 5 KB, which a read of a computed table would have for nothing.
                 None => Box::pin(self.shard.read(&command, &mut sink, Some(deadline))).await,
             };

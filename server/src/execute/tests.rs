@@ -157,8 +157,13 @@ impl Bench {
 
     /// A page of one row: what it shows, and the state of the next.
     fn page(&mut self, text: &str, paging_state: Option<&[u8]>) -> (String, Vec<u8>) {
+        self.page_of(text, 1, paging_state)
+    }
+
+    /// A page of so many rows: what it shows, and the state of the next.
+    fn page_of(&mut self, text: &str, rows: u32, paging_state: Option<&[u8]>) -> (String, Vec<u8>) {
         let plain = Parameters::plain(Consistency::One, VERSION);
-        let parameters = Parameters { page_rows: Some(1), paging_state, ..plain };
+        let parameters = Parameters { page_rows: Some(rows), paging_state, ..plain };
         let frame = self.ask(&Request::Query(Query { text, parameters }));
         let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
         let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();

@@ -12,8 +12,10 @@ use super::{Node, NodeFacts, cassandra_client, prepared, schema_rows, scylla_cli
 pub(crate) enum Needs {
     /// Nothing but what each core knows of the node.
     Nothing,
-    /// Nothing but the schema, of which it shows tables: computed some tables at a time.
+    /// Nothing but the schema, of which it shows tables: computed some at a time.
     Tables,
+    /// The same, and it shows columns, indexes or other parts of tables.
+    PartsOfTables,
     /// The statements that were prepared on this core.
     Prepared,
     /// The clients of every core.
@@ -69,10 +71,10 @@ const TABLES: [VirtualTable; 32] = [
     table("system", "table_estimates", Needs::Sizes, |f| f.table_estimates()),
     table("system", "versions", Needs::Nothing, |_| vec![Node::versions()]),
     table("system_schema", "aggregates", Needs::Nothing, schema_rows::aggregates),
-    table("system_schema", "columns", Needs::Tables, schema_rows::columns),
-    table("system_schema", "dropped_columns", Needs::Tables, schema_rows::dropped_columns),
+    table("system_schema", "columns", Needs::PartsOfTables, schema_rows::columns),
+    table("system_schema", "dropped_columns", Needs::PartsOfTables, schema_rows::dropped_columns),
     table("system_schema", "functions", Needs::Nothing, schema_rows::functions),
-    table("system_schema", "indexes", Needs::Tables, schema_rows::indexes),
+    table("system_schema", "indexes", Needs::PartsOfTables, schema_rows::indexes),
     table("system_schema", "keyspaces", Needs::Nothing, |f| schema_rows::keyspaces(f.schema)),
     table("system_schema", "tables", Needs::Tables, schema_rows::tables),
     table("system_schema", "types", Needs::Nothing, schema_rows::types),

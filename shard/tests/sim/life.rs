@@ -78,8 +78,8 @@ pub(crate) fn live(seed: u64, cuts: u64, tells: bool) -> (Tally, u64) {
     (tally, trace)
 }
 
-/// How many steps a life has: two of three are short, so that the power is cut in starts, and in starts after those, as
-/// often as in work; and the same time shows twice as many power cuts.
+/// Steps of a life. Two of three lives are short: as many power cuts then fall into a start, or the start after it, as
+/// into work, and a run has twice as many in the same time.
 fn steps(rng: &mut Rng) -> u64 {
     if rng.one_in(3) { 20 + rng.below(120) } else { rng.below(10) }
 }

@@ -78,7 +78,7 @@ impl Parser<'_> {
 #[cold]
 fn too_many() -> SyntaxError {
     SyntaxError::plain(format!(
-        "more than {PROPERTIES_MAX} properties, or entries of one: give each once"
+        "more than {PROPERTIES_MAX} properties, or more than {PROPERTIES_MAX} entries in one of them"
     ))
 }
 

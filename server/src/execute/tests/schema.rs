@@ -28,16 +28,21 @@ fn with_tables() -> Bench {
     bench
 }
 
-/// All pages of one row, put together.
-fn paged(bench: &mut Bench, text: &str) -> (String, usize) {
-    let (mut state, mut pages) = (Vec::new(), Vec::new());
-    loop {
-        let before = (!state.is_empty()).then_some(&state[..]);
-        let (page, next) = bench.page(text, before);
-        pages.push(page.trim_end_matches(", more").to_owned());
-        state = next;
-        if state.is_empty() {
-            return (pages.join(", "), pages.len());
+impl Bench {
+    /// All pages of so many rows, joined; and how many there were.
+    fn pages(&mut self, text: &str, rows: u32) -> (String, usize) {
+        let (mut state, mut pages) = (Vec::new(), Vec::new());
+        loop {
+            let before = (!state.is_empty()).then_some(&state[..]);
+            let (page, next) = self.page_of(text, rows, before);
+            // The last page may be empty: the one before it was full.
+            pages.extend(Some(page.trim_end_matches("more").trim_end_matches(", ").to_owned()));
+            state = next;
+            if state.is_empty() {
+                let count = pages.len();
+                pages.retain(|page| !page.is_empty());
+                return (pages.join(", "), count);
+            }
         }
     }
 }
@@ -47,7 +52,7 @@ fn paged(bench: &mut Bench, text: &str) -> (String, usize) {
 fn what_is_described_in_steps_is_what_pages_tell() {
     let mut bench = with_tables();
     let whole = bench.query("DESCRIBE KEYSPACE ks");
-    let (pages, count) = paged(&mut bench, "DESCRIBE KEYSPACE ks");
+    let (pages, count) = bench.pages("DESCRIBE KEYSPACE ks", 1);
     // The keyspace, its tables, nine indexes and four views.
     assert_eq!(count, 1 + TABLES + 9 + 4);
     assert!(pages == whole, "the pages tell something else");
@@ -57,7 +62,12 @@ fn what_is_described_in_steps_is_what_pages_tell() {
     let table = whole.find("ks table t20 ").expect("it is told");
     let (index, view) = (whole.find("ks index t20_a_idx "), whole.find("ks materialized_view v20"));
     assert!(index.is_some_and(|at| at > table) && view > index, "each behind its table");
-    assert_eq!(bench.query("DESCRIBE TABLES").lines().count(), 1);
+    let tables = bench.query("DESCRIBE TABLES");
+    assert_eq!(tables.matches("ks table ").count(), TABLES);
+    assert!(bench.pages("DESCRIBE TABLES", 70).0 == tables);
+    // More than the pass makes at once, from the beginning and from a paging state.
+    let (pages, count) = bench.pages("DESCRIBE KEYSPACE ks", 70);
+    assert_eq!((pages == whole, count), (true, 2));
     assert_eq!(bench.server.held(), (0, 0, 0));
 }
 
@@ -75,12 +85,14 @@ fn computed_tables_of_many_tables_are_whole_in_steps_and_in_pages() {
         let name = if table == "views" { "view_name" } else { "table_name" };
         let whole = bench.query(&of_ks(name, table));
         assert_eq!(whole.split(", ").count(), rows, "{table}");
-        let (pages, count) = paged(&mut bench, &of_ks(name, table));
+        let (pages, count) = bench.pages(&of_ks(name, table), 1);
         assert_eq!((pages == whole, count), (true, rows), "{table}");
         // Over all keyspaces a page says how many rows suffice.
         let all = format!("SELECT {name} FROM system_schema.{table}");
         let whole = bench.query(&all);
-        assert!(paged(&mut bench, &all).0 == whole, "{table}");
+        for rows in [1, 7, 70, 101] {
+            assert!(bench.pages(&all, rows).0 == whole, "{table} in pages of {rows}");
+        }
     }
     let filtered = "SELECT column_name FROM system_schema.columns WHERE table_name = 't50' \
                     ALLOW FILTERING";
@@ -113,17 +125,19 @@ fn schema_statements_take_the_keyspace_of_when_they_were_prepared() {
 #[test]
 fn a_client_that_registers_twice_hears_of_both() {
     let mut bench = Bench::new(1);
-    let client = bench.server.connect(0, VERSION);
     let schema = EventKinds { schema: true, ..EventKinds::default() };
     let topology = EventKinds { topology: true, ..EventKinds::default() };
-    for kinds in [schema, topology] {
-        let mut frame = Vec::new();
-        Request::Register(Register { kinds }).put(VERSION, 1, Flags(0), &mut frame);
-        bench.server.take(client, &frame);
-        bench.server.run_until_answered(client);
-        bench.server.sent(client, |_| ());
+    for (number, registered) in [[schema, topology], [topology, schema]].into_iter().enumerate() {
+        let client = bench.server.connect(0, VERSION);
+        for kinds in registered {
+            let mut frame = Vec::new();
+            Request::Register(Register { kinds }).put(VERSION, 1, Flags(0), &mut frame);
+            bench.server.take(client, &frame);
+            bench.server.run_until_answered(client);
+            bench.server.sent(client, |_| ());
+        }
+        bench.query(&format!("CREATE TABLE ks.u{number} (k int PRIMARY KEY)"));
+        let event = bench.server.sent(client, <[u8]>::to_vec);
+        assert!(event.windows(13).any(|bytes| bytes == b"SCHEMA_CHANGE"), "{event:?}");
     }
-    bench.query("CREATE TABLE ks.u (k int PRIMARY KEY)");
-    let event = bench.server.sent(client, <[u8]>::to_vec);
-    assert!(event.windows(13).any(|bytes| bytes == b"SCHEMA_CHANGE"), "{event:?}");
 }
