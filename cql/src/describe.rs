@@ -1,4 +1,4 @@
-//! DESCRIBE: what is asked for, looked up in the schema, as rows of names or as elements whose statements are made later.
+//! DESCRIBE: what is asked for, looked up in the schema, as rows of names or as elements that make their statements.
 //!
 //! The rows, their order and the errors are Cassandra's (`DescribeStatement`): cqlsh 6 prints what
 //! comes back as it is.

@@ -23,25 +23,25 @@ pub enum Element<'s> {
     Aggregate(&'s UserAggregate),
     /// A table without its indexes and views.
     Table {
-        /// The table.
+        /// The table, described by itself.
         table: &'s Table,
         /// Whether the statement tells what only the node knows, such as the table's id.
         internals: bool,
     },
     /// A materialized view.
     View {
-        /// The view.
+        /// The view, described by itself.
         view: &'s Table,
         /// The table that it is a view of.
         base: &'s Table,
-        /// As for a table.
+        /// As of a table: whether the view's id is told.
         internals: bool,
     },
     /// An index of a table.
     Index {
-        /// The table.
+        /// The table that it indexes.
         table: &'s Table,
-        /// The index.
+        /// The index, described by itself.
         index: &'s Index,
     },
 }

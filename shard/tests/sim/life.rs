@@ -1,4 +1,12 @@
 //! One life of a node after another: open, work, lose power, and be asked what is still there.
+//!
+//! 1. A life boots, compares the schema, decides which records that were under way survived (`find_records`) and
+//!    compares everything with the oracle; then come random steps, and everything is compared again.
+//! 2. Every record has its number as a row of table 0, so after a power cut it is known which are there: of each log
+//!    the first ones that it took.
+//! 3. An error fails the test only if no fault was injected (`World::faultless`).
+//!
+//! Not here: which faults (`world.rs`), the comparisons (`checks.rs`).
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};

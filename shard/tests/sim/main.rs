@@ -135,37 +135,19 @@ fn run_worlds<T: Default + Send>(
     Some((all, from))
 }
 
+/// Fields of a tally with their names.
+macro_rules! named {
+    ($all:expr; $($field:ident)*) => { [$((stringify!($field), $all.$field)),*] };
+}
+
 /// What has to happen in a run.
-fn counts(all: &Tally) -> [u64; 27] {
-    [
-        all.dealt,
-        all.opened,
-        all.survived,
-        all.lost,
-        all.flushes,
-        all.compactions,
-        all.adopted,
-        all.beside,
-        all.parted,
-        all.truncated,
-        all.altered,
-        all.failed,
-        all.kills,
-        all.lookups,
-        all.searches,
-        all.raced,
-        all.raced_truncates,
-        all.deferred,
-        all.damaged,
-        all.named,
-        all.repaired,
-        all.resolved,
-        all.judged,
-        all.added,
-        all.emptied,
-        all.sent_again,
-        all.whole,
-    ]
+#[rustfmt::skip]
+fn counts(all: &Tally) -> [(&'static str, u64); 27] {
+    named!(all;
+        dealt opened survived lost flushes compactions adopted
+        beside parted truncated altered failed kills lookups
+        searches raced raced_truncates deferred damaged named repaired
+        resolved judged added emptied sent_again whole)
 }
 
 #[test]
@@ -174,14 +156,14 @@ fn what_was_answered_is_there_after_every_power_cut() {
     let run = |seed| run(seed).0;
     let is_much = |all: &Tally| all.answered > 4 * points && all.compared > 5 * points;
     let is_enough =
-        |all: &Tally| is_much(all) && counts(all).iter().all(|count| *count > points / 100);
+        |all: &Tally| is_much(all) && counts(all).iter().all(|(_, count)| *count > points / 100);
     let Some((all, from)) = run_worlds(points, run, Tally::add, is_enough) else { return };
     println!("{all:?}");
     println!("simulator: {} power cuts, {} kills, seeds from {from}", all.lives, all.kills);
     assert!(all.lives >= points, "{all:?}");
     // A test in which nothing happens proves nothing.
-    for count in counts(&all) {
-        assert!(count > points / 100, "{all:?}");
+    for (name, count) in counts(&all) {
+        assert!(count > points / 100, "{name}: {count} in {points} power cuts, of {all:?}");
     }
     // One in a hundred power cuts: too few to ask for in a short run.
     assert!(points < 10_000 || all.altered_late > points / 1000, "{all:?}");
@@ -200,12 +182,13 @@ fn what_was_answered_is_in_the_views_after_every_power_cut() {
     assert!(all.lives >= points, "{all:?}");
     assert!(all.compared > 3 * points && all.raced > 3 * points, "{all:?}");
     assert!(all.answered > 10 * points && all.rows > 20 * points, "{all:?}");
-    for count in [all.made, all.dropped, all.altered, all.emptied, all.kills, all.cut] {
-        assert!(count > points / 10, "{all:?}");
+    for (name, count) in named!(all; made dropped altered emptied kills cut) {
+        assert!(count > points / 10, "{name}: {count} in {points} power cuts, of {all:?}");
     }
     // Seldom: too few to ask for in a short run.
-    for count in [all.survived, all.lost, all.whole, all.unbuilt, all.half_emptied] {
-        assert!(points < 1000 || count > points / 100, "{all:?}");
+    for (name, count) in named!(all; survived lost whole unbuilt half_emptied) {
+        let is_enough = points < 1000 || count > points / 100;
+        assert!(is_enough, "{name}: {count} in {points} power cuts, of {all:?}");
     }
 }
 

@@ -1,4 +1,9 @@
 //! What survives a node: the truth about it, and what has happened to it.
+//!
+//! Invariants: what is `sure` was answered and must be there; what is `unsure` was taken by a log, and may be there after
+//! a power cut, in order; what is `lost` was not there once, and never comes back.
+//!
+//! Not here: how a node is driven (`life.rs`).
 
 use std::borrow::Cow;
 use std::cell::RefCell;

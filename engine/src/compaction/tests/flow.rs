@@ -7,7 +7,7 @@
 //! 1. A file knows how many bytes of the ring it holds, and which part of the keys that are overwritten: a merge
 //!    adds the first and unites the second, as if keys were drawn at random.
 //! 2. A merge goes through the ring token by token. When a fragment is whole it is adopted: the views of the inputs
-//!    begin behind it, and files without a view are deleted, as `job.rs` does it.
+//!    begin behind it, and files without a view are deleted, as `adoption.rs` does it.
 //! 3. The clock is the flushed byte: for each, the jobs may write `speed` bytes. What they do not use is lost.
 //! 4. Disk is the files, whole while they have a view, and what a job has written of a fragment.
 //!
