@@ -15,6 +15,9 @@ pub const SEGMENT_PAYLOAD_BYTES_MAX: usize = (1 << 17) - 1;
 
 /// Bodies smaller than this are answered uncompressed: LZ4 gains nothing on them.
 pub const COMPRESS_BYTES_MIN: usize = 512;
+/// Longer bodies are answered uncompressed (v3, v4), and of what is sealed at a time (v5) so many bytes are compressed:
+/// it is done in one step, in which a core compresses about 0.5 GB a second.
+pub const COMPRESS_BYTES_MAX: usize = 1 << 20;
 
 /// How many options a STARTUP may have. Drivers send about ten.
 pub const STARTUP_OPTIONS_MAX: usize = 256;

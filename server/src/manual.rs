@@ -281,12 +281,13 @@ impl ManualServer {
         let ManualServer { cores, clients, .. } = self;
         for core in cores.iter() {
             busy |= core.executor.turn();
-            core.executor.replies().deliver(|to, frame| {
+            let deliver = |to: ConnectionId, frame: &[u8]| {
                 busy = true;
                 let client = &mut clients[to.slot as usize];
                 client.waiting -= usize::from(!is_event(frame));
                 client.writer.frame(|out| out.extend_from_slice(frame));
-            });
+            };
+            core.executor.replies().deliver(deliver, || false);
         }
         busy
     }

@@ -17,7 +17,7 @@
 //! Invariant: a connection that has something to do which no event will tell of (bytes read and held back, a socket
 //! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -344,13 +344,16 @@ impl<S: Service> Pass<S> {
     fn deliver(&mut self) -> bool {
         let Pass { service, connections, load, .. } = self;
         let mut busy = false;
-        service.replies().deliver(|id, frame| {
+        let deliver = |id, frame: &[u8]| {
             busy = true;
             if let Some(connection) = connections.get_mut(id) {
                 connection.deliver(frame, load);
                 connections.flush(id);
             }
-        });
+        };
+        // It begins with the first long answer, which takes time if it is compressed.
+        let turn = OnceCell::new();
+        service.replies().deliver(deliver, || turn.get_or_init(Turn::begin).is_over());
         busy
     }
 

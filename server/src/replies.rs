@@ -1,8 +1,8 @@
 //! The answers that are not made inside a request: from tasks and the log to the pass.
 //!
 //! A task, or the log's completion, appends the frame of an answer and wakes the pass, which hands
-//! each frame to its connection. Invariant: frames are delivered in the order in which they were made,
-//! each once.
+//! each frame to its connection: a pass all short ones, and of long ones as many as its time allows. Invariant: frames
+//! are delivered in the order in which they were made, each once.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,6 +25,8 @@ pub(crate) struct Replies {
 #[derive(Default)]
 struct Ready {
     bytes: Vec<u8>,
+    /// Where the first shared frame begins in `bytes`.
+    begin: usize,
     /// The connection of each frame, and where the frame is.
     frames: Vec<(ConnectionId, Place)>,
 }
@@ -34,6 +36,18 @@ enum Place {
     Shared(usize),
     /// It is long, and not copied.
     Own(Vec<u8>),
+}
+
+impl Ready {
+    /// Takes in what was ready later.
+    fn append(&mut self, later: Ready) {
+        let shift = self.bytes.len() - later.begin;
+        self.bytes.extend_from_slice(&later.bytes[later.begin..]);
+        self.frames.extend(later.frames.into_iter().map(|(to, place)| match place {
+            Place::Shared(end) => (to, Place::Shared(end + shift)),
+            own => (to, own),
+        }));
+    }
 }
 
 /// A longer frame is handed over as it is.
@@ -74,24 +88,40 @@ impl Replies {
         self.put(to, |out| out.extend_from_slice(frame));
     }
 
-    /// Takes what is ready, in order.
-    pub(crate) fn deliver(&self, mut deliver: impl FnMut(ConnectionId, &[u8])) {
+    /// Takes what is ready, in order, up to a long frame at which `is_over`: what is behind it stays.
+    pub(crate) fn deliver(
+        &self,
+        mut deliver: impl FnMut(ConnectionId, &[u8]),
+        is_over: impl Fn() -> bool,
+    ) {
         // Taken out meanwhile: delivering may lead to more answers.
         let mut taken = self.ready.take();
-        let mut start = 0;
-        for (to, place) in taken.frames.drain(..) {
+        let Ready { bytes, begin, frames } = &mut taken;
+        let mut delivered = 0;
+        for (to, place) in frames.iter() {
+            delivered += 1;
             match place {
                 Place::Shared(end) => {
-                    deliver(to, &taken.bytes[start..end]);
-                    start = end;
+                    deliver(*to, &bytes[*begin..*end]);
+                    *begin = *end;
                 }
-                Place::Own(frame) => deliver(to, &frame),
+                Place::Own(frame) => {
+                    deliver(*to, frame);
+                    if is_over() {
+                        break;
+                    }
+                }
             }
         }
-        taken.bytes.clear();
-        taken.bytes.shrink_to(KEPT_BYTES_MAX);
+        frames.drain(..delivered);
         let mut ready = self.ready.borrow_mut();
-        if ready.frames.is_empty() {
+        if !taken.frames.is_empty() {
+            taken.append(std::mem::take(&mut *ready));
+            *ready = taken;
+        } else if ready.frames.is_empty() {
+            taken.bytes.clear();
+            taken.bytes.shrink_to(KEPT_BYTES_MAX);
+            taken.begin = 0;
             *ready = taken;
         }
     }
@@ -99,5 +129,39 @@ impl Replies {
     /// Whether nothing waits to be delivered.
     pub(crate) fn is_empty(&self) -> bool {
         self.ready.borrow().frames.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: all long answers that were ready were compressed in one step, 2 ms for each MiB.
+    #[test]
+    fn long_answers_wait_for_the_next_pass_and_keep_their_order() {
+        let replies = Replies::new(Arc::new(Notify::new()));
+        let id = |slot| ConnectionId { slot, generation: 0 };
+        let long = vec![9; COPIED_BYTES_MAX + 1];
+        let frame = |n: u8| if n.is_multiple_of(3) { long.clone() } else { vec![n; 7] };
+        (0..9).for_each(|n| drop(replies.hand_over(id(n.into()), frame(n))));
+        let (mut taken, mut passes) = (Vec::new(), Vec::new());
+        while !replies.is_empty() {
+            let first = passes.is_empty();
+            replies.deliver(
+                |to, bytes| {
+                    taken.push((to, bytes.to_vec()));
+                    // What comes meanwhile is behind all that waits.
+                    if first {
+                        replies.push(id(9), &frame(10));
+                    }
+                },
+                || true,
+            );
+            passes.push(taken.len());
+        }
+        let expected = (0..9).map(|n| (id(n.into()), frame(n)));
+        assert_eq!(taken[..9], expected.collect::<Vec<_>>());
+        assert_eq!(taken[9..], [(id(9), frame(10))]);
+        assert_eq!(passes, [1, 4, 7, 10]);
     }
 }

@@ -11,7 +11,7 @@
 
 use super::error::{Malformed, Result};
 use super::header::{Flags, HEADER_BYTES, patch_length};
-use crate::limits::COMPRESS_BYTES_MIN;
+use crate::limits::{COMPRESS_BYTES_MAX, COMPRESS_BYTES_MIN};
 
 /// The compression of bodies or segments that a client chose in STARTUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,7 +74,9 @@ impl Compression {
     /// pays.
     pub fn shrink_frame(self, out: &mut Vec<u8>, start: usize, scratch: &mut Vec<u8>) {
         let body = &out[start + HEADER_BYTES..];
-        if self == Compression::None || body.len() < COMPRESS_BYTES_MIN {
+        if self == Compression::None
+            || !(COMPRESS_BYTES_MIN..=COMPRESS_BYTES_MAX).contains(&body.len())
+        {
             return;
         }
         scratch.clear();
@@ -152,6 +154,17 @@ mod tests {
             assert_eq!(chosen.expand(compressed, 1 << 20, &mut scratch), Ok(Ok(())));
             assert_eq!(scratch, body);
             assert_eq!(chosen.expand(compressed, 11_999, &mut scratch), Ok(Err(12_000)));
+        }
+    }
+
+    /// Before: 64 MiB were compressed in one step, 130 ms.
+    #[test]
+    fn long_bodies_stay() {
+        for (bytes, shrinks) in [(COMPRESS_BYTES_MAX, true), (COMPRESS_BYTES_MAX + 1, false)] {
+            let mut out = frame(&vec![7; bytes]);
+            let before = out.clone();
+            Compression::Lz4.shrink_frame(&mut out, 3, &mut Vec::new());
+            assert_eq!(out != before, shrinks, "{bytes}");
         }
     }
 
