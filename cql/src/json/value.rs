@@ -9,8 +9,7 @@
 //! order at the end, all at once.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::fmt;
 
 use model::CqlType;
@@ -28,9 +27,6 @@ use crate::error::Error;
 use crate::expr::normalized;
 use crate::limits::JSON_SHOWN_BYTES_MAX;
 use crate::steps::step;
-
-/// Fields of a user type that are looked up without an index of their names.
-const UNINDEXED_FIELDS_MAX: usize = 8;
 
 /// The value of a type that a JSON text is; `None` for null. Its bytes are counted in `budget`.
 pub(crate) fn from_json(
@@ -50,19 +46,11 @@ pub(super) struct Reading<'r> {
     bytes: Cell<usize>,
     /// What is wrong with it, which errors of the reader have no place for.
     failure: Cell<Option<JsonError>>,
-    /// The fields of large user types in the order of their names, each type by its address.
-    indexes: RefCell<HashMap<*const UserType, Box<[usize]>>>,
 }
 
 impl<'r> Reading<'r> {
     pub(super) fn new(budget: &'r JsonBudget) -> Reading<'r> {
-        Reading {
-            budget,
-            bytes_max: Cell::new(0),
-            bytes: Cell::new(0),
-            failure: Cell::new(None),
-            indexes: RefCell::default(),
-        }
+        Reading { budget, bytes_max: Cell::new(0), bytes: Cell::new(0), failure: Cell::new(None) }
     }
 
     /// The value of a type that a JSON text is; `None` for null.
@@ -82,23 +70,6 @@ impl<'r> Reading<'r> {
             Ok(Cow::Borrowed(_)) => Ok(Some(out)),
             Err(error) => Err(JsonError::Invalid(error)),
         }
-    }
-
-    /// The place of a field.
-    fn place(&self, definition: &UserType, name: &str) -> Option<usize> {
-        let fields = &definition.fields;
-        if fields.len() <= UNINDEXED_FIELDS_MAX {
-            return definition.field(name).map(|(index, _)| index);
-        }
-        let mut indexes = self.indexes.borrow_mut();
-        let index = indexes.entry(std::ptr::from_ref(definition)).or_insert_with(|| {
-            step(fields.len());
-            let mut places: Vec<usize> = (0..fields.len()).collect();
-            places.sort_by_key(|place| &fields[*place].0);
-            places.into()
-        });
-        let at = index.binary_search_by(|place| fields[*place].0.as_str().cmp(name)).ok()?;
-        Some(index[at])
     }
 
     #[cold]
@@ -277,7 +248,7 @@ impl ValueSeed<'_> {
     ) -> Result<(), A::Error> {
         let mut given = Named::of(definition.fields.len());
         while let Some((name, raw)) = entries.next_entry::<Cow<'_, str>, &'de RawValue>()? {
-            given.put(&name, raw.get(), |name| self.reading.place(definition, name));
+            given.put(&name, raw.get(), |name| Some(definition.field(name)?.0));
         }
         for (raw, (_, ty)) in given.values().zip(&definition.fields) {
             let start = self.out.len();
