@@ -259,7 +259,9 @@ impl Engine {
             let like = view.sstable.statistics();
             // What a file goes on with is counted where it begins.
             let goes_on = like.goes_on > 0 || view.entry.begin.is_some();
-            size.partitions += like.partitions.saturating_sub(goes_on.into());
+            // A file may say anything.
+            let begun = like.partitions.saturating_sub(goes_on.into());
+            size.partitions = size.partitions.saturating_add(begun);
             size.resident_bytes += view.sstable.memory_bytes() as u64;
         }
         let unopened = table.damage.unopened_entries();

@@ -236,7 +236,8 @@ async fn large_partitions(
                 || (statistics.goes_on > 0 && token == statistics.tokens.first);
             if at_end || *bytes >= bytes_min {
                 let sum = sums.entry((view.entry.run, key)).or_insert((0, place));
-                *sum = (sum.0 + bytes, sum.1.min(place));
+                // A file may say anything.
+                *sum = (sum.0.saturating_add(*bytes), sum.1.min(place));
             }
         }
         if count % (ENTRIES_AT_ONCE / 8) == 0 {

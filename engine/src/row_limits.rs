@@ -48,11 +48,17 @@ impl Default for RowLimits {
     }
 }
 
-/// What a row would hold.
+/// What a row would hold. Sums saturate: the statistics of a damaged file may say anything.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowSize {
     bytes: u64,
     cells: u64,
+}
+
+impl RowSize {
+    fn plus(self, bytes: u64, cells: u64) -> RowSize {
+        RowSize { bytes: self.bytes.saturating_add(bytes), cells: self.cells.saturating_add(cells) }
+    }
 }
 
 impl Table {
@@ -71,7 +77,8 @@ impl Table {
         let stat = mutation.static_row.map(|row| (None, row));
         let rows = mutation.rows().map(|(clustering, row)| (Some(clustering), row));
         stat.into_iter().chain(rows).try_for_each(|(clustering, row)| {
-            if self.bytes_before(mutation, clustering) + row.bytes().len() as u64
+            let bytes_before = self.bytes_before(mutation, clustering);
+            if bytes_before.saturating_add(row.bytes().len() as u64)
                 <= limits.bytes_max.min(limits.cells_max * ROW_CELL_BYTES_MIN)
             {
                 return Ok(());
@@ -106,7 +113,8 @@ impl Table {
     /// At most so many bytes of the row are in memtables and, where it is large, in files.
     fn bytes_before(&self, mutation: &MutationRef<'_>, clustering: Option<&[u8]>) -> u64 {
         let in_memory = self.rows_in_memory(mutation, clustering, |row| row.bytes().len() as u64);
-        in_memory.into_iter().sum::<u64>() + self.in_files(mutation, clustering, LargeRow::bytes)
+        let in_files = self.in_files(mutation, clustering, LargeRow::bytes);
+        in_memory.into_iter().fold(in_files, u64::saturating_add)
     }
 
     /// What the row would hold at most with `new`: known without merging a row that is in parts.
@@ -116,14 +124,15 @@ impl Table {
         clustering: Option<&[u8]>,
         new: RowRef<'_>,
     ) -> RowSize {
-        let bytes = new.bytes().len() as u64 + self.in_files(mutation, clustering, LargeRow::bytes);
-        let of_file = |row: &LargeRow| row.columns.iter().map(|column| column.cells).sum();
-        let cells = new.cells().count() as u64 + self.in_files(mutation, clustering, of_file);
-        self.layers().iter().fold(RowSize { bytes, cells }, |size, layer| {
+        let bytes = self.in_files(mutation, clustering, LargeRow::bytes);
+        let cells = self.in_files(mutation, clustering, |row| sum(row, |_| true).cells);
+        let in_files = RowSize { bytes, cells };
+        let with_new = in_files.plus(new.bytes().len() as u64, new.cells().count() as u64);
+        self.layers().iter().fold(with_new, |size, layer| {
             let memtable = layer.memtable.borrow();
             let partition = memtable.get(mutation.token, mutation.key);
             let bound = partition.map(|partition| partition.bound(clustering)).unwrap_or_default();
-            RowSize { bytes: size.bytes + bound.bytes, cells: size.cells + bound.cells }
+            size.plus(bound.bytes, bound.cells)
         })
     }
 
@@ -154,7 +163,7 @@ impl Table {
             };
             for row in held_by(view, mutation, clustering) {
                 let held = sum(row, |column| !replaced(column));
-                size = RowSize { bytes: size.bytes + held.bytes, cells: size.cells + held.cells };
+                size = size.plus(held.bytes, held.cells);
             }
         }
         size
@@ -183,7 +192,7 @@ impl Table {
     ) -> u64 {
         let views = self.views();
         let rows = views.iter().flat_map(|view| held_by(view, mutation, clustering));
-        rows.map(measure).sum()
+        rows.map(measure).fold(0, u64::saturating_add)
     }
 }
 
@@ -204,11 +213,6 @@ fn held_by<'v>(
 }
 
 fn sum(row: &LargeRow, counts: impl Fn(u16) -> bool) -> RowSize {
-    row.columns.iter().filter(|column| counts(column.column)).fold(
-        RowSize::default(),
-        |size, column| RowSize {
-            bytes: size.bytes + column.bytes,
-            cells: size.cells + column.cells,
-        },
-    )
+    let columns = row.columns.iter().filter(|column| counts(column.column));
+    columns.fold(RowSize::default(), |size, column| size.plus(column.bytes, column.cells))
 }

@@ -67,9 +67,9 @@ impl LargeRow {
         self.key == key && self.clustering.as_deref() == clustering
     }
 
-    /// Bytes of all its columns.
+    /// Bytes of all its columns; `u64::MAX` if a damaged file says more.
     pub(crate) fn bytes(&self) -> u64 {
-        self.columns.iter().map(|column| column.bytes).sum()
+        self.columns.iter().map(|column| column.bytes).fold(0, u64::saturating_add)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {

@@ -123,7 +123,9 @@ impl Statistics {
     /// About which part of the cells is dead, and was already before this second.
     pub fn dead_part(&self, before_s: u32) -> f64 {
         let died = self.deaths.iter().filter(|(at_s, _)| *at_s < before_s);
-        died.map(|(_, count)| *count).sum::<u64>() as f64 / self.cells.max(1) as f64
+        // A file may say anything.
+        let died = died.map(|(_, count)| *count).fold(0, u64::saturating_add);
+        died as f64 / self.cells.max(1) as f64
     }
 
     /// Appends the form on disk.
@@ -402,9 +404,12 @@ mod tests {
     use model::ColumnId;
     use model::cell::Expiry;
     use model::row::{Cell, RowBuilder, RowHead};
+    use proptest::array::uniform5;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sstable::large::ColumnSize;
 
     fn row(cells: &[Cell<'_>]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -478,10 +483,63 @@ mod tests {
         assert_eq!(only.purgeable_part(5, 1000), 0.0, "nothing is dead yet");
     }
 
+    /// Before: the sum of two counts of `u64::MAX` ended the process, at the first look after each start.
+    #[test]
+    fn counts_that_no_file_has_are_summed_up() {
+        let deaths = vec![(1, u64::MAX), (2, u64::MAX)];
+        let column = ColumnSize { column: 1, bytes: u64::MAX, cells: u64::MAX };
+        let row = LargeRow { key: vec![1], clustering: None, columns: vec![column; 2] };
+        let all = Statistics { deaths, large_rows: vec![row], ..Statistics::default() };
+        assert_eq!(all.dead_part(3), u64::MAX as f64);
+        assert_eq!(all.long_row_bytes(), u64::MAX);
+        asked(&all);
+    }
+
+    /// What is asked of the statistics of a file.
+    fn asked(all: &Statistics) {
+        let keys = all.largest.iter().map(|(_, key)| key.as_slice()).chain([&b"key"[..]]);
+        let bytes = keys.map(|key| all.partition_bytes_max(key)).max();
+        assert!(bytes.is_some() && all.dead_part(u32::MAX) >= 0.0);
+        assert!(all.purgeable_part(u32::MAX, 1) >= 0.0);
+        let large = all.large_rows.iter().map(LargeRow::bytes).max();
+        assert!(all.long_row_bytes() >= large.unwrap_or(0));
+    }
+
+    /// Counts, and those that only a damaged file has.
+    fn counts() -> impl Strategy<Value = u64> {
+        prop_oneof![any::<u64>(), 0..10u64, Just(u64::MAX)]
+    }
+
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = Statistics::decode(&bytes);
+            if let Ok(all) = Statistics::decode(&bytes) {
+                asked(&all);
+            }
+        }
+
+        #[test]
+        fn arbitrary_counts_never_panic(
+            deaths in vec((any::<u32>(), counts()), 0..4),
+            largest in vec((counts(), any::<Vec<u8>>()), 0..4),
+            large in vec(vec((any::<u16>(), counts(), counts()), 0..4), 0..4),
+            [partitions, rows, cells, raw_bytes, partition_deletions] in uniform5(counts()),
+        ) {
+            let row = |columns: Vec<(u16, u64, u64)>| {
+                let column = |(column, bytes, cells)| ColumnSize { column, bytes, cells };
+                let columns = columns.into_iter().map(column).collect();
+                LargeRow { key: vec![1], clustering: None, columns }
+            };
+            let large_rows = large.into_iter().map(row).collect();
+            let all = Statistics {
+                partitions, rows, cells, raw_bytes, partition_deletions, deaths, largest, large_rows,
+                ..Statistics::default()
+            };
+            let mut bytes = Vec::new();
+            all.encode(&mut bytes);
+            let read = Statistics::decode(&bytes);
+            prop_assert_eq!(read.as_ref(), Ok(&all));
+            asked(&all);
         }
     }
 }

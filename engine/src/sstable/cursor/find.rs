@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use model::Token;
 
-use super::super::block::{Block, HeadRest};
+use super::super::block::{Block, Head as BlockHead, HeadRest};
 use super::super::file::{HeadPlace, Reading};
 use super::super::slots::Slots;
 use super::{InBlock, Run, SstableCursor, order};
@@ -128,6 +128,7 @@ impl SstableCursor<'_> {
         if matches!(head.rest, HeadRest::Continues { .. }) {
             return Err(self.damaged(number, "a partition goes on that was never begun"));
         }
+        self.check_ascends(number, &head)?;
         if let Scope::Range(range) = self.span.scope
             && head.token > range.last
         {
@@ -136,6 +137,23 @@ impl SstableCursor<'_> {
         self.run = self.run_of(number, &slots, index);
         self.take_partition(InBlock { number, slots, head_at: index }).await?;
         Ok(true)
+    }
+
+    /// `Corrupt` if the head does not come behind that of the partition in hand, or lies before the scope: who reads
+    /// files side by side counts on their order, and asserts it.
+    fn check_ascends(&self, number: usize, head: &BlockHead<'_>) -> Result<()> {
+        let before = self.head.as_ref().map(|InBlock { slots, head_at, .. }| {
+            Block::new(slots).head(*head_at).expect("it was read before")
+        });
+        let is_behind = before.is_none_or(|before| order(head, before.token, before.key).is_gt());
+        let is_inside = match self.span.scope {
+            Scope::Range(range) => head.token >= range.first,
+            Scope::Key(..) => true,
+        };
+        if is_behind && is_inside {
+            return Ok(());
+        }
+        Err(self.damaged(number, "partitions that do not ascend"))
     }
 
     /// The blocks of the partition with this head.
@@ -154,6 +172,9 @@ impl SstableCursor<'_> {
         let block = Block::new(&at.slots);
         let head = block.head(at.head_at).map_err(|what| self.damaged(at.number, what))?;
         self.end = block.end_of(at.head_at);
+        if at.number > self.run.first && self.end < at.head_at + 2 {
+            return Err(self.damaged(at.number, "a block without an entry of its partition"));
+        }
         let elsewhere = matches!(head.rest, HeadRest::Continues { has_static: true, .. });
         if !elsewhere {
             self.head = Some(at.clone());

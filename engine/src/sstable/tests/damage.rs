@@ -2,8 +2,11 @@
 //!
 //! `MESSINA_EVERY_BIT=1` flips all bits of each byte instead of one.
 
+use super::super::block::{BlockBuilder, Head as BlockHead, HeadRest, Row};
 use super::super::footer::FOOTER_BYTES;
+use super::super::slots::Slots;
 use super::*;
+use crate::cursor::Merge;
 use crate::io::IoClass;
 
 /// Partitions small and wide, tombstones and static rows, in a few dozen blocks.
@@ -168,4 +171,87 @@ fn whichever_write_or_sync_fails_nothing_is_called_finished() {
             return;
         }
     }
+}
+
+/// The file, as if this block were another one with a right checksum.
+fn with_block(table: &Sstable, number: usize, mut block: BlockBuilder) {
+    let mut bytes = Vec::new();
+    block.finish(block.count(), &mut bytes);
+    let slots = Rc::new(Slots::open(bytes).unwrap());
+    table.keep(table.directory.frame(number).0, &slots);
+}
+
+fn head<'a>(token: i64, key: &'a [u8], rest: HeadRest<'a>) -> BlockHead<'a> {
+    BlockHead { token: Token(token), key, deletion: Deletion::NONE, rest }
+}
+
+const BEGINS: HeadRest<'static> = HeadRest::Begins { static_row: None };
+
+/// Before: heads in a wrong order met the assertion of a merge, "partitions ascend", which ended the process.
+#[test]
+fn partitions_that_do_not_ascend_are_damage() {
+    run(async {
+        let (_, disk) = sim();
+        let part = || Part { rows: [(vec![1], row(1, b"v"))].into(), ..Part::default() };
+        let world: World = (1..4).map(|token| ((Token(token), vec![7]), part())).collect();
+        let known = written(&disk, &world, config(4 << 10, Codec::Lz4)).await.unwrap();
+        for (places, is_right) in [
+            ([(1, 7), (2, 7), (3, 7)], true),
+            ([(1, 7), (2, 7), (2, 8)], true),
+            ([(2, 7), (1, 7), (3, 7)], false),
+            ([(1, 7), (2, 8), (2, 7)], false),
+            ([(1, 7), (2, 7), (2, 7)], false),
+        ] {
+            let (table, value) = (open(&disk, known).await.unwrap(), row(1, b"v"));
+            let mut block = BlockBuilder::default();
+            for (token, key) in places {
+                block.head(&head(token, &[key], BEGINS));
+                block.row(&Row { clustering: &[1], row: RowRef::trusted(&value) });
+            }
+            with_block(&table, 0, block);
+            let slices = [Slice::all()];
+            let span =
+                Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
+            let mut merge = Merge::new([table.cursor(span, Reading::Scan)], false);
+            match listed(&mut merge).await {
+                Ok(_) => assert!(is_right, "{places:?}"),
+                Err(error) => {
+                    assert!(!is_right && matches!(error, Error::Corrupt { .. }), "{error}");
+                }
+            }
+        }
+    });
+}
+
+/// Before: it met the assertion of `Slots::item`, which ended the process.
+#[test]
+fn a_block_that_goes_on_with_nothing_is_damage() {
+    run(async {
+        let (_, disk) = sim();
+        let rows = (0..200u8).map(|i| (vec![i], row(7, &[i; 20]))).collect();
+        let world: World = [((Token(1), vec![7]), Part { rows, ..Part::default() })].into();
+        let known = written(&disk, &world, config(200, Codec::Lz4)).await.unwrap();
+        let blocks = open(&disk, known).await.unwrap().directory.blocks();
+        assert!(blocks > 8, "{blocks}");
+        let mut seen = 0;
+        for number in 1..blocks {
+            let table = open(&disk, known).await.unwrap();
+            let mut block = BlockBuilder::default();
+            let rest = HeadRest::Continues { has_static: false, open: Deletion::NONE };
+            block.head(&head(1, &[7], rest));
+            with_block(&table, number, block);
+            for (from, reversed) in (0..200u8).flat_map(|at| [(at, false), (at, true)]) {
+                let slices = [Slice { start: vec![from], end: vec![from, 1] }];
+                let span = Span { scope: Scope::Key(Token(1), &[7]), slices: &slices, reversed };
+                match listed(&mut table.cursor(span, Reading::Point)).await {
+                    Ok(rows) => assert_eq!(rows, expected(&world, &span)),
+                    Err(error) => {
+                        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+                        seen += 1;
+                    }
+                }
+            }
+        }
+        assert!(seen >= blocks, "each such block was met: {seen} of {blocks}");
+    });
 }
