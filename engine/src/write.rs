@@ -126,7 +126,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes records that wait, as long as there is space. Says whether there may be more to take at once.
+    /// Takes records that wait, as long as there is space, and refuses those that never get any. Says whether there may
+    /// be more to do at once.
     fn take_deferred(&self) -> bool {
         for _ in 0..DEFERRED_AT_ONCE_MAX {
             let Some(first) = self.deferred.first() else { return false };
@@ -194,13 +195,17 @@ impl Engine {
         self.writes.wake_waiters();
     }
 
-    /// Refuses the records that still wait for space of the first `until` that ever did
-    /// ([`Stats::writes_deferred`](crate::Stats::writes_deferred)): they have waited too long.
-    pub fn give_up_deferred(&self, until: u64) {
-        while let Some(given_up) = self.deferred.pop_of_first(until) {
+    /// Refuses records that still wait for space of the first `until` that ever did
+    /// ([`Stats::writes_deferred`](crate::Stats::writes_deferred)): they have waited too long. No more than
+    /// [`DEFERRED_AT_ONCE_MAX`]; whether some are left, which are refused by the next call.
+    pub fn give_up_deferred(&self, until: u64) -> bool {
+        for _ in 0..DEFERRED_AT_ONCE_MAX {
+            let Some(given_up) = self.deferred.pop_of_first(until) else { break };
             self.refuse(given_up.ticket, &Error::Overloaded("no space came in time"));
-            self.space.wake_watcher();
         }
+        // One behind them may have its space.
+        self.space.wake_watcher();
+        self.deferred.left() < until
     }
 
     /// Refuses those of the first `until` writes that ever came into the queues of partitions which still wait there.
@@ -213,13 +218,10 @@ impl Engine {
         }
     }
 
-    /// On a full disk no write waits: each is refused by name.
+    /// On a full disk no write waits: the task that takes them finds each refused by name, some at a time.
     pub(crate) fn refuse_deferred_if_full(&self) {
-        if let Err(full) = self.admit_disk() {
-            while !self.deferred.is_empty() {
-                self.refuse_first(&full);
-                self.space.wake_watcher();
-            }
+        if self.space.is_disk_full() {
+            self.space.wake_watcher();
         }
     }
 

@@ -288,7 +288,7 @@ fn a_write_that_has_waited_too_long_is_refused_and_never_there() {
         engine.take_completed(&mut before);
         let waiting = engine.writes_deferred() as u64;
         let ever = engine.stats().writes_deferred;
-        engine.give_up_deferred(ever - 10);
+        assert!(!engine.give_up_deferred(ever - 10), "all at once, since they are few");
         engine.take_completed(&mut done);
         let refused = Err(engine::Error::Overloaded("no space came in time"));
         let first = 160 - waiting;
@@ -301,6 +301,59 @@ fn a_write_that_has_waited_too_long_is_refused_and_never_there() {
         assert_eq!(last, (150..160).map(|ticket| (ticket, Ok(()))).collect::<Vec<_>>());
         let there: Vec<u8> = (0..first as u8).chain(150..160).collect();
         assert_eq!(keys(&engine).await, there);
+    });
+}
+
+/// How many writes of those are refused that wait.
+fn refused(engine: &Engine, why: &Result<(), engine::Error>) -> Vec<u64> {
+    let mut done = Vec::new();
+    engine.take_completed(&mut done);
+    done.into_iter().filter(|(_, result)| result == why).map(|(ticket, _)| ticket).collect()
+}
+
+/// Before: all of them were refused in one step, tens of thousands on a large shard.
+#[test]
+fn writes_that_waited_too_long_are_refused_some_at_a_time() {
+    flood(async |engine| {
+        settle().await;
+        let waits = engine.writes_deferred();
+        (0..300).for_each(|i| assert_eq!(engine.write(&record(1, b"v", 1), 1000 + i), Ok(())));
+        let (until, most) = (engine.stats().writes_deferred, engine::limits::DEFERRED_AT_ONCE_MAX);
+        let why = Err(engine::Error::Overloaded("no space came in time"));
+        let mut all = Vec::new();
+        loop {
+            let are_left = engine.give_up_deferred(until);
+            let some = refused(&engine, &why);
+            assert!(some.len() <= most, "{} at once", some.len());
+            all.extend(some);
+            if !are_left {
+                break;
+            }
+        }
+        let first = 160 - waits as u64;
+        assert_eq!(all, (first..160).chain(1000..1300).collect::<Vec<_>>(), "each, in order");
+        assert!(!engine.give_up_deferred(until) && engine.writes_deferred() == 0);
+    });
+}
+
+/// Before: all of them were refused in the step that measured the disk.
+#[test]
+fn writes_that_wait_on_a_full_disk_are_refused_some_at_a_time() {
+    flood(async |engine| {
+        settle().await;
+        let waits = engine.writes_deferred();
+        (0..300).for_each(|i| assert_eq!(engine.write(&record(1, b"v", 1), 1000 + i), Ok(())));
+        let why = Err(engine::Error::DiskFull { file: "new writes".into() });
+        refused(&engine, &why);
+        // What is free is kept aside.
+        engine.measure_space(u64::MAX).await.unwrap();
+        let mut all = refused(&engine, &why);
+        assert!(all.len() <= engine::limits::DEFERRED_AT_ONCE_MAX, "{} at once", all.len());
+        settle().await;
+        all.extend(refused(&engine, &why));
+        let first = 160 - waits as u64;
+        assert_eq!(all, (first..160).chain(1000..1300).collect::<Vec<_>>(), "each, in order");
+        assert_eq!(engine.writes_deferred(), 0);
     });
 }
 

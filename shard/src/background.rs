@@ -162,6 +162,7 @@ impl Background {
     async fn run_housekeeping(self: Rc<Self>, wake: Arc<Notify>) {
         let (mut writes, mut for_space, mut for_turns) =
             (0, Patience::default(), Patience::default());
+        let yields = self.runtime.yielder(Group::Background);
         loop {
             let (now, stats) = (Instant::now(), self.engine.stats());
             if std::mem::replace(&mut writes, stats.writes) == stats.writes {
@@ -171,7 +172,10 @@ impl Background {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }
             let until = for_space.ended(now, stats.writes_deferred, WRITE_WAIT_MAX);
-            self.engine.give_up_deferred(until);
+            while self.engine.give_up_deferred(until) {
+                wake.notify();
+                yields.turn().await;
+            }
             let until = for_turns.ended(now, stats.writes_queued, WRITE_WAIT_MAX);
             self.engine.give_up_queued(until);
             if self.engine.has_completed() {
