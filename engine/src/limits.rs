@@ -15,8 +15,13 @@ pub const WRITE_ALIGN_BYTES: usize = 4096;
 /// So many moves of one merge wait for the device side by side; the next ones come after them.
 pub const MOVES_AT_ONCE_MAX: usize = 32;
 
-/// A merge walks over so many rows of a lane that one deletion covers, before it seeks the lane to the deletion's end.
-pub const COVERED_ROWS_BEFORE_SEEK: u32 = 4;
+/// A merge walks over so many rows and bounds of a lane under one range deletion, before it seeks a lane that the
+/// deletion covers to the deletion's end.
+pub const COVERED_BEFORE_SEEK: u32 = 4;
+
+/// A merge walks over so many bounds of weaker range deletions, of which nothing is to be seen, before it gives the core
+/// back to its caller: some microseconds.
+pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
 
 /// A longer read is split: with polled completions one request larger than the device's
 /// `max_sectors_kb` has hung (glommio issue 633).
@@ -481,6 +486,9 @@ pub const READ_QUANTUM_BYTES: usize = 32 << 10;
 
 /// Rows that a read goes through at once, without being able to pause: about 0.2 ms.
 pub const READ_AT_ONCE_ROWS_MAX: u32 = 512;
+
+const _: () = assert!(COVERED_BOUNDS_AT_ONCE_MAX <= READ_QUANTUM_ROWS);
+
 /// Bytes that it goes through at once.
 pub const READ_AT_ONCE_BYTES_MAX: usize = 512 << 10;
 

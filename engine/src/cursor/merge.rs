@@ -12,6 +12,8 @@
 //! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Those that lie over each
 //!    other are opened together, and what waits for the disk waits side by side (`merge/moves.rs`).
 //! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there.
+//! 5. What is passed without anything to be shown, bounds of weaker deletions, is bounded: then a change is shown that
+//!    changes nothing, so that who computes for long learns of it.
 //!
 //! The number of lanes is small (files that may hold the key, or as many runs as lie over each other), so the
 //! smallest is found by looking at each: a heap was not worth its moves.
@@ -26,6 +28,7 @@ use model::{Deletion, Token};
 
 use super::{Cursor, Fragment, Head, Lane};
 use crate::error::Result;
+use crate::limits::COVERED_BOUNDS_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
 
 /// A merge of cursors over the same span.
@@ -66,8 +69,8 @@ struct State<C> {
     used: bool,
     /// The range deletion in force in this lane.
     in_force: Deletion,
-    /// How many of its rows were used since a range deletion is in force.
-    covered_rows: u32,
+    /// How many of its rows and changes were used since the range deletion of the merge is in force.
+    covered: u32,
 }
 
 /// Which fragment the merge shows.
@@ -93,7 +96,7 @@ impl<C: Lane> Merge<C> {
             shows: false,
             used: true,
             in_force: Deletion::NONE,
-            covered_rows: 0,
+            covered: 0,
         };
         Merge {
             lanes: cursors.into_iter().map(lane).collect(),
@@ -152,7 +155,7 @@ impl<C: Lane> Merge<C> {
         self.in_force = Deletion::NONE;
         for lane in lanes.iter_mut().filter(|lane| lane.here) {
             lane.in_force = Deletion::NONE;
-            lane.covered_rows = 0;
+            lane.covered = 0;
             lane.used = true;
             *deletion = (*deletion).max(lane.cursor.head().deletion);
         }
@@ -223,10 +226,12 @@ impl<C: Lane> Merge<C> {
             {
                 other.in_force = deletion;
                 other.used = true;
+                other.covered += 1;
             }
         }
         one.in_force = deletion;
         one.used = true;
+        one.covered += 1;
         let here = self.lanes.iter().filter(|lane| lane.here);
         let strongest = match planted(Bug::MergeForgetsDeletions) {
             true => deletion,
@@ -234,7 +239,7 @@ impl<C: Lane> Merge<C> {
         };
         let changes = mem::replace(&mut self.in_force, strongest) != strongest;
         if changes {
-            self.lanes.iter_mut().for_each(|lane| lane.covered_rows = 0);
+            self.lanes.iter_mut().for_each(|lane| lane.covered = 0);
         }
         changes
     }
@@ -260,7 +265,7 @@ impl<C: Lane> Merge<C> {
         }
         let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
         one.used = true;
-        one.covered_rows += u32::from(!self.in_force.is_none());
+        one.covered += u32::from(!self.in_force.is_none());
         if count == 1 {
             return Shown::Lane(index);
         }
@@ -269,7 +274,7 @@ impl<C: Lane> Merge<C> {
                 && at == one.cursor.fragment().position()
             {
                 other.used = true;
-                other.covered_rows += u32::from(!self.in_force.is_none());
+                other.covered += u32::from(!self.in_force.is_none());
             }
         }
         Shown::Merged(index)
@@ -319,7 +324,7 @@ impl<C: Lane> Cursor for Merge<C> {
                 return Ok(true);
             }
         }
-        loop {
+        for passed in 1.. {
             self.go_to_fragment().await?;
             // A lane at its end stays unused and shows nothing.
             let Some(index) = self.choose_fragment() else { return Ok(false) };
@@ -327,11 +332,12 @@ impl<C: Lane> Cursor for Merge<C> {
                 self.shown = self.take_rows(index);
                 return Ok(true);
             }
-            if self.take_changes(index) {
+            if self.take_changes(index) || passed == COVERED_BOUNDS_AT_ONCE_MAX {
                 self.shown = Shown::Change(index);
                 return Ok(true);
             }
         }
+        unreachable!("it stops at the bound")
     }
 
     #[inline]

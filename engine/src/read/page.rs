@@ -20,8 +20,8 @@ use crate::compaction::gc_before_s;
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
 use crate::limits::{
-    PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX, READ_AT_ONCE_ROWS_MAX, READ_QUANTUM_BYTES,
-    READ_QUANTUM_ROWS,
+    COVERED_BOUNDS_AT_ONCE_MAX, PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX,
+    READ_AT_ONCE_ROWS_MAX, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS,
 };
 
 /// What a row counts for among rows whose sink takes long for each: a read that may pause is asked after each of them.
@@ -199,6 +199,10 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         let mut in_force = Deletion::NONE;
         while !self.is_done() && cursor.next().await? {
             match cursor.fragment() {
+                // A merge has passed bounds of which nothing is to be seen.
+                Fragment::Change { deletion, .. } if deletion == in_force => {
+                    self.work_of(COVERED_BOUNDS_AT_ONCE_MAX, 0);
+                }
                 Fragment::Change { deletion, .. } => {
                     self.work(0);
                     self.sink.passes(None, deletion);
@@ -322,10 +326,16 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
     /// Counts a row or partition that was looked at.
     #[inline]
     pub(super) fn work(&mut self, bytes: usize) {
-        self.work_rows += 1;
+        self.work_of(1, bytes);
+    }
+
+    /// Counts so many rows.
+    #[inline]
+    fn work_of(&mut self, rows: u32, bytes: usize) {
+        self.work_rows += rows;
         self.work_bytes += bytes;
         if let Stage::Full(looked) = &mut self.stage {
-            *looked += 1;
+            *looked += rows;
             if *looked > PAGE_LOOK_AHEAD_ROWS {
                 self.stage = Stage::Done;
             }

@@ -15,7 +15,7 @@ use super::super::side_by_side::side_by_side;
 use super::{Merge, State};
 use crate::cursor::{Extent, Lane, Step};
 use crate::error::Result;
-use crate::limits::COVERED_ROWS_BEFORE_SEEK;
+use crate::limits::COVERED_BEFORE_SEEK;
 
 impl<C: Lane> State<C> {
     /// Makes the move that is due.
@@ -65,8 +65,8 @@ impl<C: Lane> Merge<C> {
     pub(super) async fn go_to_fragment(&mut self) -> Result<()> {
         let mut seeks = false;
         for lane in self.lanes.iter_mut().filter(|lane| lane.here && lane.used) {
-            let is_covered = lane.covered_rows >= COVERED_ROWS_BEFORE_SEEK
-                && self.in_force.covers(lane.cursor.newest());
+            let is_covered =
+                lane.covered >= COVERED_BEFORE_SEEK && self.in_force.covers(lane.cursor.newest());
             seeks |= is_covered;
             lane.due = !is_covered && lane.cursor.unread().is_none();
         }
@@ -159,7 +159,7 @@ impl<C: Lane> Merge<C> {
             self.sought.extend_from_slice(end.unwrap_or_default());
             let is_held = end.is_some();
             let lane = &mut self.lanes[index];
-            lane.covered_rows = 0;
+            lane.covered = 0;
             lane.shows = match is_held {
                 true => lane.cursor.seek(&self.sought).await?,
                 false => lane.cursor.next().await?,

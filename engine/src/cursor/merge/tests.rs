@@ -56,6 +56,8 @@ struct Listed {
     habits: Habits,
     /// Where the piece in hand ends.
     open_until: usize,
+    /// How often it was moved inside partitions.
+    moves: u32,
 }
 
 /// What of a lane a test source does.
@@ -102,6 +104,7 @@ fn listed(parts: &BTreeMap<u8, Part>, reversed: bool) -> Listed {
         reversed,
         habits: Habits::default(),
         open_until: usize::MAX,
+        moves: 0,
     }
 }
 
@@ -138,6 +141,7 @@ impl Cursor for Listed {
     }
 
     async fn next(&mut self) -> Result<bool> {
+        self.moves += 1;
         self.sought = None;
         self.piece = self.piece.wrapping_add(1);
         Ok(self.piece < self.parts[self.part].3.len())
@@ -232,6 +236,7 @@ impl Lane for Listed {
         if before == after {
             return self.next().await;
         }
+        self.moves += 1;
         self.sought = Some(Candidate::Change(place.to_vec(), after));
         Ok(true)
     }
@@ -252,8 +257,9 @@ fn any_habits() -> impl Strategy<Value = Habits> {
 /// A part with long stretches, which are worth a seek.
 fn long_part() -> impl Strategy<Value = Part> {
     let rows = prop::collection::btree_map(0..120u8, 1..9i64, 0..90);
-    let borders = prop::collection::btree_set(0..121u8, 0..5);
-    let times = prop::collection::vec(0..12i64, 5);
+    let few_or_many = prop_oneof![0..5usize, 0..120usize];
+    let borders = few_or_many.prop_flat_map(|n| prop::collection::btree_set(0..121u8, 0..=n));
+    let times = prop::collection::vec(0..12i64, 121);
     (prop::option::weighted(0.2, 1..12i64), rows, borders, times).prop_map(
         |(deletion, rows, borders, times)| {
             let borders: Vec<u8> = borders.into_iter().collect();
@@ -319,7 +325,14 @@ fn expected(sources: &[BTreeMap<u8, Part>], reversed: bool) -> Seen {
         .collect()
 }
 
-async fn seen(cursor: &mut impl Cursor) -> Result<Seen> {
+/// How often all lanes were moved.
+fn moves(merge: &Merge<Listed>) -> u32 {
+    merge.cursors().map(|lane| lane.moves).sum()
+}
+
+async fn seen(cursor: &mut Merge<Listed>) -> Result<Seen> {
+    // One more each for what it shows, and for what it seeks and passes.
+    let moves_max = (COVERED_BOUNDS_AT_ONCE_MAX + 2) * cursor.lanes.len() as u32;
     let time = |deletion: Deletion| if deletion.is_none() { 0 } else { deletion.timestamp };
     let mut all = Vec::new();
     while cursor.next_partition().await? {
@@ -327,13 +340,18 @@ async fn seen(cursor: &mut impl Cursor) -> Result<Seen> {
         let stat = head.static_row.map(|row| row.head().timestamp);
         let (key, deleted) = (head.key[0], time(head.deletion));
         let (mut rows, mut in_force) = (Vec::new(), Deletion::NONE);
+        let mut before = moves(cursor);
         while cursor.next().await? {
+            let moved = moves(cursor) - before;
+            before += moved;
+            assert!(moved <= moves_max, "{moved} moves in one step");
             match cursor.fragment() {
                 Fragment::Row { clustering, row } => {
                     rows.push((clustering[0], row.head().timestamp, time(in_force)));
                 }
                 Fragment::Change { deletion, .. } => {
-                    assert_ne!(in_force, deletion, "a change changes something");
+                    let has_passed = moved >= COVERED_BOUNDS_AT_ONCE_MAX;
+                    assert!(in_force != deletion || has_passed, "a change changes something");
                     in_force = deletion;
                 }
             }
@@ -342,6 +360,44 @@ async fn seen(cursor: &mut impl Cursor) -> Result<Seen> {
         all.push((key, deleted, stat, rows));
     }
     Ok(all)
+}
+
+/// A lane of a hundred range deletions, and one with a newer over all of them.
+fn many_under_one(habits: Habits, reversed: bool) -> Merge<Listed> {
+    let ranges = (0..100u8).map(|i| (i, i + 1, i64::from(i % 2) + 1)).collect();
+    let many = Part { ranges, ..Part::default() };
+    let one = Part { ranges: vec![(0, 110, 9)], ..Part::default() };
+    let lanes = [many, one].map(|part| lazy(&[(1, part)].into(), reversed, habits.clone()));
+    Merge::new(lanes, reversed)
+}
+
+/// Before: rows alone led to a seek, and a lane of range deletions under a newer one was walked over, bound by bound.
+#[test]
+fn a_lane_of_covered_range_deletions_is_sought_over() {
+    for reversed in [false, true] {
+        let mut merge = many_under_one(Habits { seekable: true, ..Habits::default() }, reversed);
+        let seen = block_on(seen(&mut merge)).unwrap();
+        assert_eq!(seen, [(1, 0, None, vec![])]);
+        assert!(moves(&merge) < 20, "{} moves", moves(&merge));
+    }
+}
+
+/// Before: a merge walked over any number of them in one step, a million in 0.2 s, with nobody else served.
+#[test]
+fn a_walk_over_covered_range_deletions_comes_back_now_and_then() {
+    for reversed in [false, true] {
+        let mut merge = many_under_one(Habits::default(), reversed);
+        let (mut most, mut before) = (0, 0);
+        block_on(async {
+            assert!(merge.next_partition().await.unwrap());
+            while merge.next().await.unwrap() {
+                most = most.max(moves(&merge) - before);
+                before = moves(&merge);
+            }
+        });
+        assert!(before > 100, "each is walked over, since the lane may have something newer");
+        assert!(most <= COVERED_BOUNDS_AT_ONCE_MAX + 2, "{most} moves in one step");
+    }
 }
 
 proptest! {
