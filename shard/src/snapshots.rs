@@ -73,6 +73,15 @@ pub struct Snapshot {
     pub tables: Vec<(String, String, SnapshotSize)>,
 }
 
+/// The snapshots that are there.
+#[derive(Debug)]
+pub struct Snapshots {
+    /// Those that could be read, by their tags.
+    pub read: Vec<Snapshot>,
+    /// Why the first of the others could not be read.
+    pub unread: Option<Error>,
+}
+
 /// What a snapshot has of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotSize {
@@ -141,23 +150,32 @@ impl<P: Protocol> Shard<P> {
         Ok(free)
     }
 
-    /// Removes a snapshot, if it is there.
+    /// Removes a snapshot, if it is there. Without its manifest it is none any more, also after an error.
     async fn remove_snapshot(&self, tag: &str) -> Result<()> {
         let (disk, dir) = (self.engine().disk(), snapshot::snapshot_dir(tag)?);
-        if disk.exists(&dir).await? { snapshot::remove(disk, &dir).await } else { Ok(()) }
+        let removed = match disk.exists(&dir).await {
+            Ok(true) => snapshot::remove(disk, &dir).await,
+            is_there => is_there.map(drop),
+        };
+        if removed.is_ok() || matches!(snapshot::is_whole(disk, &dir).await, Ok(false)) {
+            self.snapshots_expiring.forget(tag);
+        }
+        removed
     }
 
-    /// All snapshots, by their tags.
-    pub async fn list_snapshots(&self) -> Result<Vec<Snapshot>> {
+    /// All snapshots. One that cannot be read keeps no other from being listed.
+    pub async fn list_snapshots(&self) -> Result<Snapshots> {
         let disk = self.engine().disk();
-        let mut all = Vec::new();
+        let mut all = Snapshots { read: Vec::new(), unread: None };
         for tag in snapshot::tags(disk).await? {
             let Ok(dir) = snapshot::snapshot_dir(&tag) else { continue };
             match self.list_snapshot(tag, &dir).await {
-                Ok(snapshot) => all.extend(snapshot),
+                Ok(snapshot) => all.read.extend(snapshot),
                 // It is being removed.
                 Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    all.unread.get_or_insert(error);
+                }
             }
         }
         Ok(all)
@@ -179,23 +197,23 @@ impl<P: Protocol> Shard<P> {
         Ok(Some(Snapshot { tag, created_at, expiry, tables }))
     }
 
-    /// Removes the snapshot of a tag, or all; their tags.
+    /// Removes the snapshot of a tag, or all; their tags. One that cannot be removed keeps no other: its error comes
+    /// at the end.
     pub async fn clear_snapshots(&self, tag: Option<&str>) -> Result<Vec<String>> {
         let _turn = self.snapshot_turn().await;
         let disk = self.engine().disk();
         let tags = match tag {
+            Some(tag) if !disk.exists(&snapshot::snapshot_dir(tag)?).await? => {
+                return Err(Error::invalid(format!("There is no snapshot {tag}.")));
+            }
             Some(tag) => vec![tag.to_owned()],
             None => snapshot::tags(disk).await?,
         };
+        let mut outcome = Ok(());
         for tag in &tags {
-            let dir = snapshot::snapshot_dir(tag)?;
-            if !disk.exists(&dir).await? {
-                return Err(Error::invalid(format!("There is no snapshot {tag}.")));
-            }
-            snapshot::remove(disk, &dir).await?;
-            self.snapshots_expiring.forget(tag);
+            outcome = outcome.and(self.remove_snapshot(tag).await);
         }
-        Ok(tags)
+        outcome.map(|()| tags)
     }
 
     /// Gives the tables of a snapshot that are `meant` back what they had; how many files that were. A table that was

@@ -30,7 +30,7 @@ use engine::TableSize;
 use model::schema::Table;
 use model::{Schema, TableId};
 use shard::Shard;
-use shard::snapshots::Snapshot;
+use shard::snapshots::{Snapshot, Snapshots};
 use shard::upkeep::{ShardStatus, Upkeep};
 use uuid::Uuid;
 
@@ -270,9 +270,10 @@ impl Command {
                 Ok(format!("Snapshot directory: {tag}\n"))
             }
             Command::ListSnapshots { with_ttl } => {
-                let mut all = shard.list_snapshots().await.map_err(said)?;
-                all.retain(|snapshot| *with_ttl || snapshot.expiry.is_none());
-                Ok(list(&all))
+                let Snapshots { mut read, unread } = shard.list_snapshots().await.map_err(said)?;
+                read.retain(|snapshot| *with_ttl || snapshot.expiry.is_none());
+                let unread = unread.map(|error| format!("not all can be read: {error}\n"));
+                Ok(list(&read) + &unread.unwrap_or_default())
             }
             Command::ClearSnapshot(tag) => {
                 let tag = Some(tag.as_str()).filter(|tag| *tag != "*");

@@ -100,7 +100,13 @@ impl Executor {
             return Ok(computed);
         };
         let snapshots = match known.needs {
-            Needs::Snapshots => self.shard.list_snapshots().await.map_err(&refused)?,
+            Needs::Snapshots => {
+                let all = self.shard.list_snapshots().await.map_err(&refused)?;
+                if let Some(error) = all.unread {
+                    tracing::warn!("system_views.snapshots lacks a snapshot: {error}");
+                }
+                all.read
+            }
             _ => Vec::new(),
         };
         let answers = self.answers_to(known.needs).await;

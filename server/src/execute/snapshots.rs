@@ -58,11 +58,10 @@ pub(crate) async fn take(
 pub(crate) async fn keep_expiring(shard: Rc<Shard<Peering>>, clock: Rc<Clock>) {
     loop {
         shard.runtime().sleep(SNAPSHOTS_LOOKED_AT_EVERY).await;
-        match shard.expire_snapshots(clock.wall_us().div_euclid(1000)).await {
-            Ok(gone) => {
-                gone.iter().for_each(|tag| tracing::info!(tag, "a snapshot's time has come"));
-            }
-            Err(error) => tracing::warn!("snapshots whose time has come may stay: {error}"),
+        let (gone, outcome) = shard.expire_snapshots(clock.wall_us().div_euclid(1000)).await;
+        gone.iter().for_each(|tag| tracing::info!(tag, "a snapshot's time has come"));
+        if let Err(error) = outcome {
+            tracing::warn!("snapshots whose time has come may stay: {error}");
         }
     }
 }

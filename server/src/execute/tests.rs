@@ -9,7 +9,7 @@ use cql::frame::request::{
     Startup, ValueList,
 };
 use cql::frame::{Consistency, Reader, Value, Version, writer};
-use engine::io::{Crash, Disk, Faults, SimDisk};
+use engine::io::{Crash, Disk, Faults, RelPath, SimDisk};
 use shard::Group;
 use shard::stalls::Work;
 
@@ -667,7 +667,7 @@ fn a_timestamp_of_a_client_from_the_far_future_does_not_move_the_clock_of_a_star
 /// The tags of all snapshots.
 fn tags(bench: &mut Bench) -> Vec<String> {
     let listed = bench.server.on_first_core(async |shard| shard.list_snapshots().await.unwrap());
-    listed.expect("the power is on").into_iter().map(|snapshot| snapshot.tag).collect()
+    listed.expect("the power is on").read.into_iter().map(|snapshot| snapshot.tag).collect()
 }
 
 /// Gives back everything that a snapshot has; how many files, or why not.

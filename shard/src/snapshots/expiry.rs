@@ -5,12 +5,16 @@
 //! taken with a time ──────────────────────────────────────┴─► its time has come ─► removed
 //! ```
 //!
+//! One that cannot be read or removed keeps no other: it is tried again at each look, and what is wrong is told at the
+//! end of it. One whose manifest is gone is no snapshot: what is left of it goes at the next start.
+//!
 //! Only the first core takes, removes and looks, and each of it has the turn of snapshots. Not here: when it is looked
 //! (`server/src/node.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use engine::io::RelPath;
 use engine::snapshot;
 use engine::{Error, Result};
 
@@ -27,71 +31,99 @@ pub struct Expiry {
     pub shown: String,
 }
 
-/// The snapshots that go by themselves, by their tags: when, in milliseconds since 1970. `None` until the manifests were
-/// read.
+/// The snapshots that go by themselves. `None` until it was looked which snapshots there are.
 #[derive(Debug, Default)]
-pub(crate) struct Expiring(RefCell<Option<BTreeMap<String, i64>>>);
+pub(crate) struct Expiring(RefCell<Option<Known>>);
+
+/// What is known of snapshots.
+#[derive(Debug)]
+struct Known {
+    /// When those go that have a time, by their tags: in milliseconds since 1970.
+    at_ms: BTreeMap<String, i64>,
+    /// The tags of those whose manifests are still to be read.
+    unread: Vec<String>,
+}
 
 impl Expiring {
     /// A snapshot was taken.
     pub(super) fn taken(&self, tag: &str, expiry: Option<&Expiry>) {
-        if let (Some(expiring), Some(expiry)) = (&mut *self.0.borrow_mut(), expiry) {
-            expiring.insert(tag.to_owned(), expiry.at_ms);
+        if let (Some(known), Some(expiry)) = (&mut *self.0.borrow_mut(), expiry) {
+            known.at_ms.insert(tag.to_owned(), expiry.at_ms);
         }
     }
 
     /// The tags of those whose time has come.
     fn due(&self, now_ms: i64) -> Vec<String> {
-        let expiring = self.0.borrow();
-        let due = expiring.iter().flatten().filter(|(_, at_ms)| **at_ms <= now_ms);
-        due.map(|(tag, _)| tag.clone()).collect()
+        let known = self.0.borrow();
+        let all = known.iter().flat_map(|known| &known.at_ms);
+        all.filter(|(_, at_ms)| **at_ms <= now_ms).map(|(tag, _)| tag.clone()).collect()
     }
 
-    fn is_known(&self) -> bool {
-        self.0.borrow().is_some()
+    /// The tags of those whose manifests are still to be read; `None` before the first look.
+    fn unread(&self) -> Option<Vec<String>> {
+        self.0.borrow().as_ref().map(|known| known.unread.clone())
     }
 
     /// It is removed.
     pub(super) fn forget(&self, tag: &str) {
-        if let Some(expiring) = &mut *self.0.borrow_mut() {
-            expiring.remove(tag);
+        if let Some(known) = &mut *self.0.borrow_mut() {
+            known.at_ms.remove(tag);
+            known.unread.retain(|other| other != tag);
         }
     }
 }
 
 impl<P: Protocol> Shard<P> {
-    /// Removes the snapshots whose time has come; their tags. `now_ms` is milliseconds since 1970.
-    pub async fn expire_snapshots(&self, now_ms: i64) -> Result<Vec<String>> {
+    /// Removes the snapshots whose time has come: the tags of those that went, and the first error of those that could
+    /// not be read or removed. `now_ms` is milliseconds since 1970.
+    pub async fn expire_snapshots(&self, now_ms: i64) -> (Vec<String>, Result<()>) {
         let _turn = self.snapshot_turn().await;
-        if !self.snapshots_expiring.is_known() {
-            let found = self.find_expiring().await?;
-            *self.snapshots_expiring.0.borrow_mut() = Some(found);
+        let mut outcome = self.find_expiring().await;
+        let mut gone = Vec::new();
+        for tag in self.snapshots_expiring.due(now_ms) {
+            match self.remove_snapshot(&tag).await {
+                Ok(()) => gone.push(tag),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
         }
-        let due = self.snapshots_expiring.due(now_ms);
-        for tag in &due {
-            self.remove_snapshot(tag).await?;
-            self.snapshots_expiring.forget(tag);
-        }
-        Ok(due)
+        (gone, outcome)
     }
 
-    /// Reads the manifests. What cannot be read stays: when it goes is not known.
-    async fn find_expiring(&self) -> Result<BTreeMap<String, i64>> {
-        let disk = self.engine().disk();
-        let mut found = BTreeMap::new();
-        for tag in snapshot::tags(disk).await? {
+    /// Reads the manifests that were not read so far; the first error of those that could not be read now. A damaged
+    /// one stays: when it goes is not known.
+    async fn find_expiring(&self) -> Result<()> {
+        let tags = match self.snapshots_expiring.unread() {
+            Some(unread) => unread,
+            None => snapshot::tags(self.engine().disk()).await?,
+        };
+        let (mut found, mut unread, mut outcome) = (Vec::new(), Vec::new(), Ok(()));
+        for tag in tags {
             let Ok(dir) = snapshot::snapshot_dir(&tag) else { continue };
-            if !snapshot::is_whole(disk, &dir).await? {
-                continue;
-            }
-            match read(disk, &dir).await {
-                Ok(manifest) => found.extend(manifest.expiry.map(|expiry| (tag, expiry.at_ms))),
+            match self.expiry_of(&dir).await {
+                Ok(expiry) => found.extend(expiry.map(|expiry| (tag, expiry.at_ms))),
                 Err(error @ Error::Corrupt { .. }) => {
                     tracing::warn!(tag, "a snapshot whose manifest cannot be read stays: {error}");
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    unread.push(tag);
+                    outcome = outcome.and(Err(error));
+                }
             }
         }
-        Ok(found)
+        let mut known = self.snapshots_expiring.0.borrow_mut();
+        let known =
+            known.get_or_insert_with(|| Known { at_ms: BTreeMap::new(), unread: Vec::new() });
+        known.at_ms.extend(found);
+        known.unread = unread;
+        outcome
+    }
+
+    /// When the snapshot in this directory goes by itself; `None` if it does not, or is not whole.
+    async fn expiry_of(&self, dir: &RelPath) -> Result<Option<Expiry>> {
+        let disk = self.engine().disk();
+        match snapshot::is_whole(disk, dir).await? {
+            true => Ok(read(disk, dir).await?.expiry),
+            false => Ok(None),
+        }
     }
 }
