@@ -132,8 +132,9 @@ impl<P: Protocol> Shard<P> {
         let times = (order.created_at.clone(), order.expiry.clone());
         let manifest = Manifest::of(&schema, &order.tables, views, times);
         let manifest = manifest.ok_or_else(|| Error::invalid("a table was dropped meanwhile"))?;
+        let manifest = manifest.to_file()?;
         snapshot::store_file(disk, &dir.join("schema.cql"), order.schema_cql.as_bytes()).await?;
-        snapshot::store_file(disk, &dir.join(MANIFEST), &manifest.encode()).await
+        snapshot::store_file(disk, &dir.join(MANIFEST), &manifest).await
     }
 
     /// A tag that no snapshot has: this one, or with a number behind it.

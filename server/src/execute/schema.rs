@@ -135,7 +135,9 @@ impl Executor {
             _ => (String::new(), Vec::new()),
         };
         let (settings, now_us) = (self.state.settings(), self.state.now_us());
-        let order = snapshots::before(settings, schema, ("dropped", &name), &tables, now_us);
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        let paced = (now_us, || yielder.turn());
+        let order = snapshots::before(settings, schema, ("dropped", &name), &tables, paced).await;
         let Some(order) = order else {
             return self.shard.alter(alteration.change, alteration.based_on).await.map(|_| None);
         };
@@ -160,7 +162,9 @@ impl Executor {
             let refused = |error| ExecuteError::Write(error, kind);
             let (schema, settings) = (executor.shard.schema(), executor.state.settings());
             let (of, now_us) = (("truncated", &*table.name), executor.state.now_us());
-            let order = snapshots::before(settings, &schema, of, &[&*table], now_us);
+            let yielder = executor.shard.runtime().yielder(Group::Background);
+            let paced = (now_us, || yielder.turn());
+            let order = snapshots::before(settings, &schema, of, &[&*table], paced).await;
             let removal = Removal { step: RemovalStep::Truncate(table.id), order };
             let kept = executor.shard.remove(removal).await.map_err(|error| match error {
                 AlterError::Store(error) => refused(error),

@@ -9,6 +9,7 @@
 //! Not here: the snapshot itself (`shard/src/snapshots.rs`), and its order with what takes the rows
 //! (`shard/src/snapshots/removal.rs`).
 
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +17,19 @@ use std::time::Duration;
 use cql::describe::{create_keyspace, create_table, create_type, create_view};
 use cql::literal::to_text;
 use engine::Result;
-use model::schema::Table;
+use model::schema::{Keyspace, Table};
 use model::{CqlType, Schema, TableId};
-use shard::Shard;
 use shard::clock::Clock;
 use shard::snapshots::{Expiry, Kept, SnapshotOrder};
+use shard::{Group, Shard};
 
 use super::Peering;
 use super::node_state::Settings;
 use crate::limits::SNAPSHOTS_LOOKED_AT_EVERY;
 use crate::system;
+
+/// So many statements are made before others run.
+const STATEMENTS_AT_ONCE: usize = 16;
 
 /// Milliseconds since 1970 as they are shown.
 fn shown(millis: i64) -> String {
@@ -47,7 +51,8 @@ pub(crate) async fn take(
     now_us: i64,
     stays: Option<Duration>,
 ) -> Result<()> {
-    let schema_cql = statements(&shard.schema(), tables);
+    let yielder = shard.runtime().yielder(Group::Background);
+    let schema_cql = statements(&shard.schema(), tables, || yielder.turn()).await;
     let millis = now_us.div_euclid(1000);
     let (created_at, expiry) = (shown(millis), expiry(millis, stays));
     let tables = tables.into();
@@ -67,13 +72,13 @@ pub(crate) async fn keep_expiring(shard: Rc<Shard<Peering>>, clock: Rc<Clock>) {
 }
 
 /// The snapshot that comes before a statement which takes the rows of these tables away, if one is wanted: `what`
-/// becomes of them, and `name` is what the statement names.
-pub(super) fn before(
+/// becomes of them, and `name` is what the statement names. `pause` returns when there is time for more.
+pub(super) async fn before(
     settings: &Settings,
     schema: &Schema,
     (what, name): (&str, &str),
     tables: &[&Table],
-    now_us: i64,
+    (now_us, pause): (i64, impl AsyncFn()),
 ) -> Option<SnapshotOrder> {
     let wanted = |table: &&&Table| {
         let is_lasting = table.view().is_none() && !system::is_computed(&table.keyspace);
@@ -86,7 +91,7 @@ pub(super) fn before(
     let millis = now_us.div_euclid(1000);
     let (created_at, expiry) = (shown(millis), expiry(millis, settings.auto_snapshot_ttl));
     let tag = format!("{what}-{millis}-{name}");
-    let schema_cql = statements(schema, &tables);
+    let schema_cql = statements(schema, &tables, pause).await;
     Some(SnapshotOrder { tag, schema_cql, tables, created_at, expiry })
 }
 
@@ -99,21 +104,101 @@ pub(super) fn warning(kept: Kept, what: &str, name: &str) -> Option<String> {
     Some(format!("No snapshot of {name} was taken before it was {what}: the disk is full"))
 }
 
-/// The statements that make these tables, with their keyspaces and types.
-fn statements(schema: &Schema, tables: &[TableId]) -> String {
+/// The statements that make these tables, with their keyspaces and types; some at a time, and a pause behind them.
+async fn statements(schema: &Schema, tables: &[TableId], pause: impl AsyncFn()) -> String {
     let tables: Vec<&Table> =
         tables.iter().filter_map(|id| schema.table_by_id(*id).map(|table| &**table)).collect();
-    let mut all = Vec::new();
-    for keyspace in schema.keyspaces() {
-        if tables.iter().any(|table| table.keyspace == keyspace.name) {
-            all.push(create_keyspace(keyspace));
-            all.extend(keyspace.types.values().map(|ty| create_type(ty)));
+    let names: BTreeSet<&str> = tables.iter().map(|table| &*table.keyspace).collect();
+    let keyspaces: Vec<&Arc<Keyspace>> =
+        names.into_iter().filter_map(|name| schema.keyspace(name)).collect();
+    let mut all = Elements { text: String::new(), count: 0, pause };
+    for keyspace in &keyspaces {
+        all.add(create_keyspace(keyspace)).await;
+        for ty in keyspace.types.values() {
+            all.add(create_type(ty)).await;
         }
     }
-    all.extend(tables.iter().map(|table| create_table(table, true)));
+    for table in &tables {
+        all.add(create_table(table, true)).await;
+    }
+    // Of each table its views, found once for all tables.
+    let mut views: HashMap<TableId, Vec<&Table>> = HashMap::new();
+    for table in keyspaces.iter().flat_map(|keyspace| keyspace.tables.values()) {
+        if let Some(view) = table.view() {
+            views.entry(view.base).or_default().push(table);
+        }
+    }
     // Not in the snapshot: who restores the tables may make them again.
     for table in tables {
-        all.extend(schema.views_of(table).map(|view| create_view(view, table, true)));
+        for view in views.get(&table.id).into_iter().flatten() {
+            all.add(create_view(view, table, true)).await;
+        }
     }
-    all.join("\n\n") + "\n"
+    all.text
+}
+
+/// Statements one behind the other, with an empty line between.
+struct Elements<P> {
+    text: String,
+    count: usize,
+    pause: P,
+}
+
+impl<P: AsyncFn()> Elements<P> {
+    async fn add(&mut self, statement: String) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&statement);
+        self.text.push('\n');
+        self.count += 1;
+        if self.count.is_multiple_of(STATEMENTS_AT_ONCE) {
+            (self.pause)().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_lite::future::block_on;
+    use model::SchemaChange;
+    use model::options::KeyspaceOptions;
+    use model::schema::TableBuilder;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// Before: the statements of all tables were made in one step, in which each table looked for its views among all
+    /// tables.
+    #[test]
+    fn the_statements_of_many_tables_are_made_in_steps() {
+        let keyspace = |name: &str| SchemaChange::CreateKeyspace {
+            name: name.into(),
+            options: KeyspaceOptions::default(),
+        };
+        let id = |n: u128| TableId(Uuid::from_u128(n));
+        let table = |n: u128| {
+            let keyspace = if n.is_multiple_of(2) { "a" } else { "b" };
+            let table = TableBuilder::new(keyspace, &format!("t{n}"), id(n));
+            let table = table.partition_key("k", CqlType::Int).and_then(TableBuilder::build);
+            SchemaChange::CreateTable(Box::new(table.unwrap()))
+        };
+        let changes = ["a", "b", "c"].map(keyspace).into_iter().chain((0..100).map(table));
+        let schema = Schema::of_changes(changes).unwrap();
+        let made = |tables: &[TableId]| {
+            let pauses = Cell::new(0);
+            let text = statements(&schema, tables, async || pauses.set(pauses.get() + 1));
+            (block_on(text), pauses.get())
+        };
+        let all: Vec<TableId> = (0..100).map(id).collect();
+        let (text, pauses) = made(&all);
+        assert_eq!(pauses, (2 + 100) / STATEMENTS_AT_ONCE);
+        assert_eq!(text.matches("CREATE TABLE ").count(), 100);
+        let (text, _) = made(&[id(1), id(2)]);
+        let [a, b] = ["a", "b"].map(|name| create_keyspace(schema.keyspace(name).unwrap()));
+        let [one, two] = [1, 2].map(|n| create_table(schema.table_by_id(id(n)).unwrap(), true));
+        assert_eq!(text, [a, b, one, two].join("\n\n") + "\n");
+    }
 }

@@ -9,7 +9,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use engine::limits::SNAPSHOT_MANIFEST_BYTES_MAX;
 use engine::manifest::{ViewBegin, ViewEntry};
+use engine::{Error, Result};
 use model::schema::{self, SchemaEntry, Table};
 use model::types::UserType;
 use model::{Schema, SchemaChange, TableId, Token, TokenRange};
@@ -103,8 +105,24 @@ impl Manifest {
         Some(Manifest { created_at, expiry, changes, entries, views })
     }
 
+    /// The bytes of the file; `Invalid` if they are more than are read.
+    pub(super) fn to_file(&self) -> Result<Vec<u8>> {
+        self.to_file_within(SNAPSHOT_MANIFEST_BYTES_MAX)
+    }
+
+    fn to_file_within(&self, bytes_max: u64) -> Result<Vec<u8>> {
+        let bytes = self.encode();
+        if bytes.len() as u64 <= bytes_max {
+            return Ok(bytes);
+        }
+        let (tables, views, long) = (self.tables().count(), self.views.len(), bytes.len());
+        Err(Error::invalid(format!(
+            "The snapshot cannot be taken: what it says of {tables} tables in {views} parts of files takes {long} bytes, and of more than {bytes_max} it could not be read. DROP or snapshot fewer tables at once, or compact them first; tables with allow_auto_snapshot = false are left out where one is taken before a DROP or TRUNCATE"
+        )))
+    }
+
     /// The bytes of the file.
-    pub(super) fn encode(&self) -> Vec<u8> {
+    fn encode(&self) -> Vec<u8> {
         let view = |view: &ViewEntry| ViewForm {
             table: view.table,
             sstable: view.sstable,
@@ -137,7 +155,7 @@ impl Manifest {
     }
 
     /// Reads the bytes of the file; the error says what is wrong with them.
-    pub(super) fn decode(bytes: &[u8]) -> Result<Manifest, String> {
+    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Manifest, String> {
         let form: Form = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if form.format > FORMAT {
             return Err(format!("it has format {}, this build knows up to {FORMAT}", form.format));
@@ -159,7 +177,7 @@ impl Manifest {
             changes.push(change);
         }
         let views: Vec<ViewEntry> =
-            form.views.into_iter().map(ViewForm::view).collect::<Result<_, _>>()?;
+            form.views.into_iter().map(ViewForm::view).collect::<std::result::Result<_, _>>()?;
         check_parts(&views)?;
         let (created_at, entries) = (form.created_at, form.schema);
         let expiry = form
@@ -208,7 +226,7 @@ impl Manifest {
 }
 
 impl ViewForm {
-    fn view(self) -> Result<ViewEntry, String> {
+    fn view(self) -> std::result::Result<ViewEntry, String> {
         let tokens = TokenRange { first: Token(self.first_token), last: Token(self.last_token) };
         let checksum = u64::from_str_radix(&self.footer_checksum, 16);
         let footer_checksum = checksum.map_err(|_| "a checksum is 16 hexadecimal digits")?;
@@ -243,7 +261,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex(digits: &str) -> Result<Box<[u8]>, String> {
+fn unhex(digits: &str) -> std::result::Result<Box<[u8]>, String> {
     let nibble = |digit: u8| char::from(digit).to_digit(16).map(|nibble| nibble as u8);
     let byte = |pair: &[u8]| match pair {
         [high, low] => Some(nibble(*high)? << 4 | nibble(*low)?),
@@ -254,7 +272,7 @@ fn unhex(digits: &str) -> Result<Box<[u8]>, String> {
 }
 
 /// Refuses parts of one file that have a token in common: a shard would have it twice.
-fn check_parts(views: &[ViewEntry]) -> Result<(), String> {
+fn check_parts(views: &[ViewEntry]) -> std::result::Result<(), String> {
     let mut parts: Vec<_> = views.iter().map(|view| (view.sstable, view.tokens)).collect();
     parts.sort_by_key(|(sstable, tokens)| (*sstable, tokens.first));
     let overlap =
@@ -323,6 +341,17 @@ mod tests {
         assert!(text.contains("\"format\": 2,"), "builds before this one refuse it");
         assert!(text.contains("\"01ab\",\n        \"4007\""), "{text}");
         assert_eq!(Manifest::decode(text.as_bytes()).unwrap().views, cut.views);
+    }
+
+    /// Before: it was written, and could never be read, listed or restored.
+    #[test]
+    fn a_manifest_that_is_too_long_to_be_read_is_refused() {
+        let made = manifest();
+        let bytes = made.encode();
+        let long = bytes.len() as u64;
+        assert_eq!(made.to_file_within(long), Ok(bytes));
+        let refused = made.to_file_within(long - 1).unwrap_err().to_string();
+        assert!(refused.contains(&format!("of 1 tables in 1 parts of files takes {long} bytes")));
     }
 
     #[test]

@@ -320,3 +320,25 @@ fn a_manifest_that_cannot_be_read_now_keeps_no_other_snapshot() {
     assert_eq!(gone, ["b"]);
     assert_eq!(expire(&mut bench), (vec!["a".to_owned()], Ok(())));
 }
+
+#[test]
+fn the_statements_of_a_snapshot_make_its_tables_and_then_their_views() {
+    let sim = SimDisk::new(1, Faults::default());
+    let mut bench = super::with_rows(&Disk::Sim(sim.clone()), &small(1));
+    bench.query("CREATE TABLE ks.b (k int PRIMARY KEY, r int)");
+    let made = bench.query(
+        "CREATE MATERIALIZED VIEW ks.w AS SELECT * FROM ks.b WHERE r IS NOT NULL AND k IS NOT NULL PRIMARY KEY (r, k)",
+    );
+    assert_eq!(made, "CREATED TABLE ks w");
+    let taken = bench.server.on_first_core(async |shard| {
+        let tables = ["b", "t"].map(|name| shard.schema().table("ks", name).unwrap().id);
+        auto_snapshots::take(&shard, "a".to_owned(), &tables, 0, None).await
+    });
+    assert_eq!(taken, Some(Ok(())));
+    let text = sim.bytes(&RelPath::new("snapshots/a/schema.cql").unwrap()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let places = ["KEYSPACE ks ", "TABLE ks.b ", "TABLE ks.t ", "MATERIALIZED VIEW ks.w "];
+    let places = places.map(|what| text.find(&format!("CREATE {what}")));
+    assert!(places.is_sorted() && places[0] == Some(0), "{places:?} of {text}");
+    assert!(text.ends_with(";\n") && text.matches("\n\nCREATE ").count() == 3, "{text}");
+}
