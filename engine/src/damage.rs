@@ -219,7 +219,7 @@ impl Engine {
     /// shards have parts of it. How many views that were: none if the file is not known to be damaged. `Invalid`: it is
     /// being merged.
     pub async fn forget_file(&self, sstable: Uuid) -> Result<u64> {
-        let _turn = self.turn.take().await;
+        let turn = self.turn.take().await;
         let known = self.damaged_files();
         let gone: Vec<ViewEntry> = known
             .iter()
@@ -248,6 +248,7 @@ impl Engine {
             table.damage.remove_unopened(&remove);
             table.replace_views(&open, []);
         }
+        drop(turn);
         self.delete_used(&gone).await?;
         Ok(gone.len() as u64)
     }

@@ -73,8 +73,11 @@ pub struct Engine {
     pub(crate) manifest: Manifest,
     /// Held from looking at the tables over a commit to the manifest to changing them.
     pub(crate) turn: AsyncMutex,
-    /// Held while files are deleted, and while one that may be among them comes back.
+    /// Held while files are deleted, and while one that may be among them comes back. Taken before the turn, never
+    /// while that is held: flushes do not wait for files that are unlinked.
     pub(crate) deleting: AsyncMutex,
+    /// Held while tables that are gone are removed. Taken before the others.
+    pub(crate) removing: AsyncMutex,
     pub(crate) cache: Rc<BlockCache>,
     pub(crate) tables: Tables,
     /// What the definitions of user types take, in bytes.
@@ -166,6 +169,7 @@ impl Engine {
             manifest,
             turn: AsyncMutex::default(),
             deleting: AsyncMutex::default(),
+            removing: AsyncMutex::default(),
             cache,
             tables,
             types_bytes: Cell::new(parts.types_bytes),

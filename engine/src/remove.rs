@@ -9,6 +9,9 @@
 //!    and frees what the log held for it.
 //!    A directory that still holds files of other shards goes with theirs, or at the next start.
 //! 3. A file of several shards goes with the last of them (`file_owners.rs`).
+//! 4. The manifest's turn ends with the commit and what follows from it in memory: flushes do not wait while files are
+//!    unlinked, of which there may be many. Whatever the manifest names again by then stays (`delete_file`); who puts a
+//!    file back into a table's directory holds `deleting` until it is named.
 //!
 //! A crash before the edit leaves everything, a crash after it nothing. Files that could not be deleted are found at
 //! the next start, since no manifest names them.
@@ -34,7 +37,7 @@ impl Engine {
         let table = self.table(id)?;
         let truncating = self.begin_truncation(&table);
         self.until_applied(self.log.positions().appended).await?;
-        let _turn = self.turn.take().await;
+        let turn = self.turn.take().await;
         // The layers of now go. Sealed, they take nothing more: a write that comes while we wait begins a layer of its
         // own, which stays.
         table.seal();
@@ -71,7 +74,7 @@ impl Engine {
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.log.mark_flushed(flushed);
         self.space.freed();
-        drop(views);
+        drop((views, turn));
         self.delete_files(&entries).await
     }
 
@@ -80,7 +83,7 @@ impl Engine {
     pub async fn truncate_to_cut(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
         let truncating = self.begin_truncation(&table);
-        let _turn = self.turn.take().await;
+        let turn = self.turn.take().await;
         let Some(cut) = table.cut.end() else {
             return Err(Error::invalid(format!("table {id} was emptied or made anew meanwhile")));
         };
@@ -102,7 +105,7 @@ impl Engine {
             if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
         self.budget.memtables_shrank(table.keep(&dropped, stay.into()));
         self.space.freed();
-        drop(gone);
+        drop((gone, turn));
         self.delete_files(&entries).await
     }
 
@@ -168,10 +171,12 @@ impl Engine {
         }
     }
 
-    /// Removes the views and files of tables that are gone.
+    /// Removes the views and files of tables that are gone, each in a turn of its own. What another call has begun is
+    /// waited for.
     pub(crate) async fn remove_garbage(&self) -> Result<()> {
-        let _turn = self.turn.take().await;
+        let _removing = self.removing.take().await;
         loop {
+            let turn = self.turn.take().await;
             let Some(gone) = self.garbage.next() else { return Ok(()) };
             // A truncation may have removed them before the table was dropped.
             let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
@@ -180,6 +185,7 @@ impl Engine {
                 self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
             }
             self.garbage.forget(&gone);
+            drop(turn);
             self.delete_files(&gone.views).await?;
             self.remove_table_dir(&layout::table_dir(gone.table)).await?;
         }

@@ -118,9 +118,9 @@ impl Engine {
         let table_dir = layout::table_dir(id.0);
         self.disk.mkdir(&table_dir).await?;
         self.disk.sync_dir(&layout::tables_dir()).await?;
-        let _turn = self.turn.take().await;
-        // A compaction may be about to delete a file of the snapshot: it looks again once the file has a view.
+        // What has left the table may be about to be deleted: who does it looks again once the file has a view.
         let deleting = self.deleting.take().await;
+        let turn = self.turn.take().await;
         let mended = self.mend_files(&table, dir, views).await?;
         let mut taken = Vec::new();
         let epoch = table.epoch();
@@ -129,7 +129,7 @@ impl Engine {
             Ok(_) => (Ok(0), false),
             Err(error) => (Err(error), false),
         };
-        drop(deleting);
+        drop((turn, deleting));
         // What was linked and is in no manifest would be counted until the next start.
         let undone = match may_be_named {
             true => Ok(()),

@@ -190,7 +190,7 @@ impl Engine {
 
     /// Removes files in which nothing is alive, if that is still so when the turn comes.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
-        let _turn = self.turn.take().await;
+        let turn = self.turn.take().await;
         let Some(plan) = self.next_plan(table, now_s) else { return Ok(()) };
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
@@ -211,6 +211,7 @@ impl Engine {
         if table.epoch() == epoch {
             table.replace_views(&remove, []);
         }
+        drop(turn);
         self.delete_used(&gone).await
     }
 
