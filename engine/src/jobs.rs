@@ -120,21 +120,27 @@ impl Engine {
         }
     }
 
-    /// Flushes everything: before a stop, so that the next start has nothing to replay.
+    /// Flushes everything: before a stop, so that the next start has nothing to replay. Flushes that are under way are
+    /// waited for.
     pub async fn flush_all(&self, now_s: u32, pause: impl AsyncFn()) -> Result<()> {
         self.tables.unflushed().iter().for_each(|(_, table)| table.seal());
         loop {
             let mut group = self.small_tables(Table::has_sealed);
+            let mut is_any_flushing = false;
             if group.is_empty() {
                 let tables = self.tables.unflushed();
-                let mut waiting = tables.iter().map(|(_, table)| table);
-                let first = waiting.find(|table| table.has_sealed() && !table.flushing.get());
-                group.extend(first.cloned());
+                let waiting = tables.iter().map(|(_, table)| table);
+                let sealed = waiting.filter(|table| table.has_sealed());
+                let (flushing, free): (Vec<_>, Vec<_>) =
+                    sealed.partition(|table| table.flushing.get());
+                is_any_flushing = !flushing.is_empty();
+                group.extend(free.first().copied().cloned());
             }
-            if group.is_empty() {
-                return Ok(());
+            match group.is_empty() {
+                true if is_any_flushing => self.disk.wait_a_little().await,
+                true => return Ok(()),
+                false => self.flush_together(&group, now_s, &pause).await?,
             }
-            self.flush_together(&group, now_s, &pause).await?;
         }
     }
 

@@ -7,7 +7,7 @@ mod shard;
 use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, IoClass, Outcome, SimDisk, SimExec};
-use engine::{Config, Engine, JobKind};
+use engine::{Config, Engine, Job, JobKind, layout};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -133,4 +133,30 @@ fn a_power_cut_in_a_shared_flush_loses_no_table() {
         });
         assert_eq!(held.done(), TABLES as usize, "after operation {op}");
     }
+}
+
+/// Before: a stop ended in the middle of a flush that was under way, and what was written beside it was not flushed.
+#[test]
+fn a_flush_of_everything_waits_for_those_that_are_under_way() {
+    let sim = SimDisk::new(1, Faults { suspensions_max: 2, ..Faults::default() });
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
+    let inner = exec.clone();
+    let work = exec.run(async move {
+        make(&disk, &config()).await;
+        let engine = open(&disk, &inner).await;
+        engine.write(&row(1), 1).unwrap();
+        answers(&engine, 1).await;
+        let flushing = engine.clone();
+        inner.spawn(async move { flushing.run(Job::Flush(id(1)), 1, yield_now).await.unwrap() });
+        while sim.files_of(&layout::table_dir(id(1).0)).is_empty() {
+            yield_now().await;
+        }
+        engine.write(&row(1), 2).unwrap();
+        answers(&engine, 1).await;
+        assert_eq!(engine.stats().flushes, 0, "it goes on");
+        flush(&engine).await;
+        assert_eq!(engine.stats().flushes, 2);
+        assert_eq!(engine.table_size(id(1)).unwrap().memtable_rows, 0);
+    });
+    work.done();
 }
