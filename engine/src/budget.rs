@@ -8,7 +8,7 @@
 //!         ├─ indexes     1/8     filters and directories of sstables: a filter that has no space stays on disk, and
 //!         │                      what directories take beyond it the blocks have less (`cache/blocks.rs`)
 //!         └─ the rest    1/8     log buffers, requests, writes that wait, and windows of range reads: 1/16 of all, and
-//!                                1/64 for those by indexes
+//!                                1/64 for those by indexes; and 1/16 for long rows that are read by key
 //! ```
 //!
 //! Admission slows before it stops: between `slow` and `full` the shard is asked to delay writers, from nothing to
@@ -20,9 +20,9 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    DEFERRED_MEMORY_SHARE, LOOKUP_MEMORY_SHARE, MEMORY_BYTES_MIN, NEAREST_MEMORY_SHARE,
-    QUEUED_MEMORY_SHARE, SCAN_MEMORY_SHARE, SCHEMA_MEMORY_SHARE, WRITE_DELAY_US_MAX,
-    nearest_candidate_bytes, nearest_rows_bytes,
+    DEFERRED_MEMORY_SHARE, LONG_ROWS_MEMORY_SHARE, LOOKUP_MEMORY_SHARE, MEMORY_BYTES_MIN,
+    NEAREST_MEMORY_SHARE, QUEUED_MEMORY_SHARE, SCAN_MEMORY_SHARE, SCHEMA_MEMORY_SHARE,
+    WRITE_DELAY_US_MAX, nearest_candidate_bytes, nearest_rows_bytes,
 };
 use crate::table::Grown;
 
@@ -98,6 +98,11 @@ impl Budget {
     /// What scans of ranges may hold that are under way.
     pub(crate) fn scans_max(&self) -> usize {
         self.bytes / SCAN_MEMORY_SHARE
+    }
+
+    /// What reads of keys with long rows may hold that are under way.
+    pub(crate) fn long_rows_max(&self) -> usize {
+        self.bytes / LONG_ROWS_MEMORY_SHARE
     }
 
     /// What reads of ranges by indexes may hold that are under way.

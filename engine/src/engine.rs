@@ -38,7 +38,7 @@ use crate::manifest::{Manifest, ViewEntry};
 use crate::overwriting::Samples;
 use crate::pace::Pace;
 use crate::partition_queue::PartitionQueues;
-use crate::read::{LookupPolicy, RangeTurns, Scratch};
+use crate::read::{LookupPolicy, ReadTurns, Scratch};
 use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
@@ -125,7 +125,7 @@ pub struct Engine {
     /// How many index files were lost when it was asked last which.
     pub(crate) lost_told: Cell<u64>,
     /// Where reads of ranges wait for their turn.
-    pub(crate) range_turns: RangeTurns,
+    pub(crate) read_turns: ReadTurns,
     /// The bytes of searches for the nearest rows that are under way.
     pub(crate) searches: Semaphore,
 }
@@ -162,7 +162,7 @@ impl Engine {
         let queues = PartitionQueues::new(budget.queued_max());
         let read_lists = HeldBytes::new(budget.queued_max());
         let searches = Semaphore::new(budget.searches_max() as u64);
-        let range_turns = RangeTurns::new(&budget);
+        let read_turns = ReadTurns::new(&budget);
         let engine = Engine {
             disk,
             log,
@@ -199,7 +199,7 @@ impl Engine {
             vector_rows_min: Cell::new(VECTOR_FILE_ROWS_MIN),
             lookup_policy: Cell::new(LookupPolicy::WhereWorth),
             lost_told: Cell::default(),
-            range_turns,
+            read_turns,
             searches,
         };
         engine.count_schema();
@@ -232,8 +232,9 @@ impl Engine {
             queued_bytes: self.queues.bytes() as u64,
             cache_bytes: cache.bytes,
             index_bytes: self.cache.index_bytes(),
-            scan_bytes: self.range_turns.scans.held(),
-            lookup_bytes: self.range_turns.lookups.held(),
+            scan_bytes: self.read_turns.scans.held(),
+            lookup_bytes: self.read_turns.lookups.held(),
+            long_row_bytes: self.read_turns.long_rows.held(),
             search_bytes: self.searches.held(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,

@@ -19,8 +19,8 @@ pub const MOVES_AT_ONCE_MAX: usize = 32;
 /// deletion covers to the deletion's end.
 pub const COVERED_BEFORE_SEEK: u32 = 4;
 
-/// A merge walks over so many bounds of weaker range deletions, of which nothing is to be seen, before it gives the core
-/// back to its caller: some microseconds.
+/// A merge walks over so many bounds of weaker range deletions, of which nothing is to be seen, before it gives the
+/// core back to its caller: some microseconds.
 pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
 
 /// A longer read is split: with polled completions one request larger than the device's
@@ -125,6 +125,17 @@ pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
 pub const SCAN_MEMORY_SHARE: usize = 16;
 /// What such a read is counted with beside its lanes, in bytes.
 pub const SCAN_BYTES: usize = 16 << 10;
+
+/// A read of a key that may find so many bytes in one block counts them before it reads.
+pub const LONG_BLOCK_BYTES: usize = 256 << 10;
+/// Such reads under way on a shard hold at most this part of its memory: others wait in the order in which they came,
+/// as long as they have time. One that needs more goes on alone.
+pub const LONG_ROWS_MEMORY_SHARE: usize = 16;
+/// What a read of long rows keeps of its buffers for the next read, in bytes each.
+pub const SCRATCH_KEPT_BYTES_MAX: usize = 64 << 10;
+
+const _: () = assert!(MEMORY_BYTES_MIN / LONG_ROWS_MEMORY_SHARE >= LONG_BLOCK_BYTES);
+const _: () = assert!(LONG_BLOCK_BYTES < LARGE_ROW_BYTES, "a row that is named in a file is long");
 
 /// What a scan of a range is counted with for a lane of files with such blocks, in bytes: the largest window, which has
 /// a whole block, and the block decompressed.

@@ -9,8 +9,8 @@
 //!    waiting. Both give the same rows.
 //! 2. One row of one partition that only a memtable holds is given straight from it: nothing is copied or allocated.
 //! 3. A range of tokens opens the files of a run as it comes to them; a slice leaves out files by their clusterings.
-//! 4. Reads of ranges that wait for anything hold a part of the shard's memory together: others begin when these end
-//!    (`turns.rs`).
+//! 4. Reads of ranges, and of keys with long rows, that wait for anything hold a part of the shard's memory together:
+//!    others begin when these end (`turns.rs`).
 //! 5. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 
@@ -45,7 +45,7 @@ pub use quantum::Quantum;
 pub use record::{RecordTable, read_record};
 use row::RowWanted;
 pub use sources::ReadSources;
-pub(crate) use turns::RangeTurns;
+pub(crate) use turns::ReadTurns;
 
 use crate::cursor::{Cursor, Deferred, FromBegin, Merge, RunCursor, Scope, Slice, Source, Span};
 use crate::engine::Engine;
@@ -98,8 +98,8 @@ impl Engine {
         self.read_over(command, sink, pause, Vec::new())
     }
 
-    /// The same, as if the table had some more memtables. The memtables are looked at before the first
-    /// wait.
+    /// The same, as if the table had some more memtables. Those of the table are looked at later, and before the first
+    /// wait for the disk: what is readable meanwhile is in both.
     pub(crate) async fn read_over(
         &self,
         command: &ReadCommand,
@@ -176,10 +176,13 @@ impl Engine {
             wait_policy,
             overlays,
             lookup_policy,
-            turns: Some(&self.range_turns),
+            turns: Some(&self.read_turns),
         };
         let mut page = Page::new(command, definition, drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
+        if table.has_long_blocks() {
+            scratch.shrink();
+        }
         self.scratch.borrow_mut().push(scratch);
         match result {
             Ok(()) => {}
@@ -235,8 +238,8 @@ struct Read<'r> {
     overlays: Vec<SharedMemtable>,
     /// When indexes are used.
     lookup_policy: LookupPolicy,
-    /// Where reads of ranges wait for their turn; `None`: nothing is waited for.
-    turns: Option<&'r RangeTurns>,
+    /// Where reads that may hold much wait for their turn; `None`: nothing is waited for.
+    turns: Option<&'r ReadTurns>,
 }
 
 impl Read<'_> {
@@ -271,9 +274,14 @@ impl Read<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut keys = keys.iter();
+        let may_hold_much = self.wait_policy == WaitPolicy::Endless && self.table.has_long_blocks();
         if let Some(resume) = &self.command.resume {
             let last = keys.find(|(token, key)| *token == resume.token && **key == *resume.key);
             let (token, key) = last.ok_or_else(|| Error::invalid("a page of another query"))?;
+            let _turn = match may_hold_much {
+                true => Box::pin(self.turn_of_long_rows((*token, key), None, page.pause())).await,
+                false => None,
+            };
             match self.worthy_lookup_inside((*token, key), page).await? {
                 Some(lookup) => {
                     self.partition_by_index(lookup, (*token, key), page, scratch).await?;
@@ -287,6 +295,12 @@ impl Read<'_> {
                 break;
             }
             page.begin(0);
+            let mut turn = None;
+            if may_hold_much {
+                // What it has held is not held while it waits.
+                scratch.shrink();
+                turn = Box::pin(self.turn_of_long_rows((*token, key), row, page.pause())).await;
+            }
             match row {
                 Some(clustering) => {
                     let slices = &self.command.slices;
@@ -302,6 +316,7 @@ impl Read<'_> {
                     }
                 },
             }
+            drop(turn);
             page.pause_if_due().await?;
         }
         Ok(())

@@ -29,6 +29,7 @@ pub(crate) mod frame;
 mod handle;
 mod inspect;
 mod large;
+mod long_blocks;
 pub(crate) mod output;
 pub(crate) mod row_index;
 pub(crate) mod slots;

@@ -67,6 +67,8 @@ pub struct Stats {
     pub scan_bytes: u64,
     /// Memory that reads of ranges by indexes under way are counted with now.
     pub lookup_bytes: u64,
+    /// Memory that reads of keys with long rows under way are counted with now.
+    pub long_row_bytes: u64,
     /// Memory that searches for the nearest rows under way are counted with now: rows, and candidates.
     pub search_bytes: u64,
     /// Blocks found in the cache.

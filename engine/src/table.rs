@@ -112,6 +112,8 @@ pub(crate) struct Table {
     pub(crate) is_gone: Cell<bool>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
     has_large_rows: Cell<bool>,
+    /// A block of a file may be long.
+    has_long_blocks: Cell<bool>,
 }
 
 /// A memtable and its hold on the log.
@@ -256,6 +258,7 @@ impl Table {
             closed: Cell::new(false),
             is_gone: Cell::new(false),
             has_large_rows: Cell::new(false),
+            has_long_blocks: Cell::new(false),
         }
     }
 
@@ -507,11 +510,19 @@ impl Table {
         self.has_large_rows.get()
     }
 
+    /// Whether a block of a file may be long.
+    #[inline]
+    pub(crate) fn has_long_blocks(&self) -> bool {
+        self.has_long_blocks.get()
+    }
+
     fn look_for_large_rows(&self) {
         let in_memory =
             self.layers().iter().any(|layer| is_large(layer.memtable.borrow().largest_row()));
         let named = |view: &View| !view.sstable.statistics().large_rows.is_empty();
         self.has_large_rows.set(in_memory || self.views().iter().any(named));
+        let is_long = |view: &View| view.sstable.may_have_long_blocks();
+        self.has_long_blocks.set(self.views().iter().any(is_long));
     }
 
     /// Leaves a file alone from now on: it cannot be merged, as `error` said at this second.

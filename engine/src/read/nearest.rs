@@ -82,7 +82,7 @@ impl Engine {
             wait_policy: waits.0,
             overlays: Vec::new(),
             lookup_policy,
-            turns: Some(&self.range_turns),
+            turns: Some(&self.read_turns),
         };
         let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
         let mut page = Page::new(command, definition, drops, rows, waits);

@@ -362,6 +362,11 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         }
     }
 
+    /// What is awaited where others may have the core.
+    pub(super) fn pause(&self) -> &P {
+        &self.pause
+    }
+
     #[cold]
     fn malformed(&self, e: &model::Error) -> Error {
         let table = format!("{}.{}", self.definition.keyspace, self.definition.name);

@@ -1,9 +1,11 @@
-//! Turns of reads of ranges that wait for the disk: as many are under way as a part of the shard's memory holds.
+//! Turns of reads that wait for the disk and may hold much: as many are under way as a part of the memory holds.
 //!
 //! ```text
 //! scan     windows and blocks of all lanes                       1/16 of the memory, first come, first served
 //! lookup   blocks that are read side by side, and a long row     1/64 of the memory, first come, first served
 //!          and what a scan holds while a file lacks the index
+//! key      long blocks of all files that may have the key, and   1/16 of the memory, first come, first served
+//!          the row made of them; most reads have none
 //! ```
 //!
 //! 1. A lookup waits for no scan: many slow scans do not stop who asks an index for few rows.
@@ -11,26 +13,46 @@
 //!    scan: none holds a turn while it waits for another.
 //! 3. A search for the nearest rows has a part of its own (`budget.rs`), and takes a turn of these too where it goes
 //!    over a range.
+//! 4. A read of several keys has the turn of one at a time, and keeps nothing of what it held while it waits for the
+//!    next. What it has given to its sink is the sink's to count.
 //!
-//! Not here: reads of keys, which take no turn, also where they look up inside a partition.
+//! Not here: short blocks of reads of keys, which are as many as requests in flight.
 
-use super::{Read, WaitPolicy};
+use model::Token;
+
+use super::{Read, Scratch, WaitPolicy};
 use crate::budget::Budget;
+use crate::limits::SCRATCH_KEPT_BYTES_MAX;
 use crate::semaphore::{Permit, Semaphore};
+use crate::table::View;
 
-/// The bytes that reads of ranges of one shard may hold.
+/// The bytes that reads of one shard may hold which hold much.
 #[derive(Debug)]
-pub(crate) struct RangeTurns {
+pub(crate) struct ReadTurns {
     pub(crate) scans: Semaphore,
     pub(crate) lookups: Semaphore,
+    pub(crate) long_rows: Semaphore,
 }
 
-impl RangeTurns {
+impl ReadTurns {
     /// What this memory has for them.
-    pub(crate) fn new(budget: &Budget) -> RangeTurns {
-        let [scans, lookups] = [budget.scans_max(), budget.lookups_max()];
-        let [scans, lookups] = [scans, lookups].map(|bytes| Semaphore::new(bytes as u64));
-        RangeTurns { scans, lookups }
+    pub(crate) fn new(budget: &Budget) -> ReadTurns {
+        let all = [budget.scans_max(), budget.lookups_max(), budget.long_rows_max()];
+        let [scans, lookups, long_rows] = all.map(|bytes| Semaphore::new(bytes as u64));
+        ReadTurns { scans, lookups, long_rows }
+    }
+}
+
+impl Scratch {
+    /// Lets go what is long.
+    #[cold]
+    pub(super) fn shrink(&mut self) {
+        let Scratch { key, stat, row, merged, spare } = self;
+        for buffer in [key, stat, row, merged, spare] {
+            if buffer.capacity() > SCRATCH_KEPT_BYTES_MAX {
+                *buffer = Vec::new();
+            }
+        }
     }
 }
 
@@ -51,5 +73,35 @@ impl<'r> Read<'r> {
         let scan_bytes = if goes_through_rows { self.table.scan_bytes() } else { 0 };
         let bytes = self.table.lookup_bytes().saturating_add(scan_bytes);
         Some(turns.lookups.take(bytes as u64).await)
+    }
+
+    /// The turn of a read of this key, once it has come, if it may find long blocks; of one row if its clustering is
+    /// given. `None` for one that waits for nothing.
+    #[cold]
+    pub(super) async fn turn_of_long_rows(
+        &self,
+        (token, key): (Token, &[u8]),
+        clustering: Option<&[u8]>,
+        pause: &impl AsyncFn(),
+    ) -> Option<Permit<'r>> {
+        let turns = self.turns?;
+        let (mut all, mut longest) = (0u64, 0);
+        let views = self.table.views();
+        let slices = &self.command.slices;
+        let holds = |view: &&View| view.may_contain(token) && view.sstable.may_hold(slices);
+        for view in views.iter().filter(holds) {
+            let bytes = view.sstable.long_block_bytes((token, key), clustering, pause).await;
+            // As it is read, and as it is opened.
+            all = all.saturating_add(bytes.saturating_mul(2));
+            longest = longest.max(bytes);
+        }
+        if all == 0 {
+            return None;
+        }
+        // What is merged of them, and what is visible of that.
+        let all = all.saturating_add(longest.saturating_mul(2));
+        // Files that go meanwhile are not kept.
+        drop(views);
+        Some(turns.long_rows.take(all).await)
     }
 }

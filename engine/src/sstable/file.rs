@@ -84,6 +84,8 @@ pub struct Sstable {
     /// Where the partitions stand of the last two entries that `named` gave: of the candidate in hand, and of the next
     /// one, which is named before the row of the first is read. A hint: who uses one compares the key.
     pub(super) named_last: Cell<[Option<HeadPlace>; 2]>,
+    /// Bytes of the longest frame of a block, if that was looked for.
+    pub(super) longest_block: Cell<Option<usize>>,
 }
 
 /// Where the head of a partition stands.
@@ -144,6 +146,7 @@ impl Sstable {
             number,
             attached: Attached::default(),
             named_last: Cell::default(),
+            longest_block: Cell::default(),
         };
         Ok(Rc::new(open))
     }

@@ -95,11 +95,16 @@ impl Statistics {
     /// `fragment_bytes` they stay (`compaction/rewrite.rs`), and a file would be merged into itself for them again and
     /// again.
     pub fn purgeable_part(&self, before_s: u32, fragment_bytes: u64) -> f64 {
-        let longest = self.largest.first().map_or(self.raw_bytes, |(bytes, _)| *bytes);
+        let longest = self.longest_partition_bytes();
         // A merge adds up what several files have of a partition.
         let is_long = longest > fragment_bytes / 2;
         let kept = if is_long { self.partition_deletions } else { 0 };
         (self.dead_part(before_s) - kept as f64 / self.cells.max(1) as f64).max(0.0)
+    }
+
+    /// The most bytes of a partition, and so of a row, that the file can have, before compression.
+    pub fn longest_partition_bytes(&self) -> u64 {
+        self.largest.first().map_or(self.raw_bytes, |(bytes, _)| *bytes)
     }
 
     /// About the bytes of the longest row: of rows that are large by themselves as they are, of others the mean.

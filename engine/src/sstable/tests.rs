@@ -253,6 +253,48 @@ pub(super) fn run<T: 'static>(main: impl Future<Output = T> + 'static) -> T {
     SimExec::new(1).run(main).done()
 }
 
+/// Before: a read of a key learned of the length of a block when it had it.
+#[test]
+fn long_blocks_are_known_before_they_are_read() {
+    run(async {
+        let (_, disk) = sim();
+        let mut random = crate::io::Rng::new(1);
+        let mut noise = |bytes: usize| -> Vec<u8> {
+            (0..bytes / 8).flat_map(|_| random.roll().to_le_bytes()).collect()
+        };
+        // Few blocks, many blocks, and a row that is named and can be compressed.
+        for (shorts, long) in [
+            (3, Some(noise(400 << 10))),
+            (600, Some(noise(400 << 10))),
+            (600, Some(vec![0; 3 << 20])),
+            (3, None),
+            (600, None),
+        ] {
+            let mut rows: BTreeMap<_, _> = (0..shorts)
+                .map(|i: u16| (i.to_be_bytes().to_vec(), row(1, &noise(1000))))
+                .collect();
+            rows.extend(long.as_ref().map(|value| (vec![0, 1, 7], row(1, value))));
+            let short = Part { rows: [(vec![1], row(1, b"v"))].into(), ..Part::default() };
+            let part = Part { rows, ..Part::default() };
+            let world = [((Token(1), vec![1]), part), ((Token(2), vec![2]), short)].into();
+            let known = written(&disk, &world, config(4 << 10, Codec::Lz4)).await.unwrap();
+            let file = open(&disk, known).await.unwrap();
+            let of = async |token: i64, clustering: Option<&[u8]>| {
+                let key = [token as u8];
+                file.long_block_bytes((Token(token), &key), clustering, &async || {}).await
+            };
+            let bytes = long.map_or(0, |value| value.len() as u64);
+            assert!(file.may_have_long_blocks() || bytes == 0);
+            let found = of(1, None).await;
+            assert!((bytes..=bytes + bytes / 8).contains(&found), "{found} for {bytes}");
+            assert!(of(1, Some(&[0, 1, 7])).await == found && of(2, None).await == 0);
+            let is_named = bytes >= crate::limits::LARGE_ROW_BYTES as u64;
+            assert_eq!(of(1, Some(&[0, 1])).await, if is_named { 0 } else { found });
+            disk.unlink(&RelPath::new(&file_name(ID)).unwrap()).await.unwrap();
+        }
+    });
+}
+
 /// Before: it read and opened blocks of any length, 16 at a time.
 #[test]
 fn a_sample_opens_no_long_block_whether_it_is_long_before_or_after_compression() {
