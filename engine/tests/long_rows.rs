@@ -59,7 +59,7 @@ fn record(key: &[u8], element: u8, bytes: usize) -> Vec<u8> {
     out
 }
 
-/// Counts elements.
+/// Counts the elements that a read gives.
 #[derive(Default)]
 struct Elements(usize);
 

@@ -3,7 +3,7 @@
 use std::cell::Cell as Count;
 use std::collections::BTreeMap;
 
-use model::mutation::{MutationBuilder, RangeTombstone};
+use model::mutation::{MutationBuilder, MutationRef, RangeTombstone};
 use model::read::{Filter, FilterTarget, Flow, Limits, Operator, PartitionRef};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::limits::READ_QUANTUM_ROWS;
+use crate::memtable::Memtable;
 
 fn definition() -> schema::Table {
     TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))

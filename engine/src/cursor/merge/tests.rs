@@ -382,7 +382,7 @@ fn a_lane_of_covered_range_deletions_is_sought_over() {
     }
 }
 
-/// Before: a merge walked over any number of them in one step, a million in 0.2 s, with nobody else served.
+/// Before: a merge walked over any number of them in one step: a million in 0.2 s, in which the core did nothing else.
 #[test]
 fn a_walk_over_covered_range_deletions_comes_back_now_and_then() {
     for reversed in [false, true] {
