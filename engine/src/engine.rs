@@ -71,7 +71,8 @@ pub struct Engine {
     pub(crate) disk: Disk,
     pub(crate) log: Log,
     pub(crate) manifest: Manifest,
-    /// Held from looking at the tables over a commit to the manifest to changing them.
+    /// A lock, held while a job looks at the views of tables, commits an edit to the manifest and changes the views: no
+    /// two commits meet.
     pub(crate) turn: AsyncMutex,
     /// Held while files are deleted, and while one that may be among them comes back. Taken before the turn, never
     /// while that is held: flushes do not wait for files that are unlinked.

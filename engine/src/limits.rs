@@ -12,7 +12,7 @@ pub use index::*;
 /// device met so far. A write that is not is our bug.
 pub const WRITE_ALIGN_BYTES: usize = 4096;
 
-/// So many moves of one merge wait for the device side by side; the next ones come after them.
+/// At most this many cursors of one merge read from the device at the same time; the others start when these are done.
 pub const MOVES_AT_ONCE_MAX: usize = 32;
 
 /// A merge walks over so many rows and bounds of a lane under one range deletion, before it seeks a lane that the
@@ -263,7 +263,7 @@ const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 /// Compactions of one shard at a time: one of any size, and small ones beside it.
 pub const COMPACTIONS_MAX: usize = 2;
 
-/// One of at most this part of the bytes of the largest is small.
+/// A compaction is small if its inputs have at most a fourth of the bytes of the largest one's that is under way.
 pub const COMPACTION_SMALL_PART: u64 = 4;
 
 /// So many merges that have ended are remembered by a shard, in about 200 bytes each.
@@ -328,17 +328,20 @@ pub const SURPLUS_BYTES_MIN: u64 = 32 << 20;
 /// written meanwhile comes on top.
 pub const SPACE_DUE_PART: f64 = 0.8;
 
-/// Writers are slowed from this part on, and [`SPACE_SLOW_FLUSHES`]: as if [`BACKLOG_RUNS_SLOW`] runs waited to be merged.
+/// Writers are slowed from a surplus of this part of the goal's, with [`SPACE_SLOW_FLUSHES`] added: as if
+/// [`BACKLOG_RUNS_SLOW`] runs waited to be merged.
 pub const SPACE_SLOW_PART: f64 = 0.9;
 
-/// So many flushes are added: memtables count, and half of one is full as a rule. So one flush slows no small table.
+/// Flushes that are added to the surplus from which writers are slowed. Memtables count as surplus, and half of one is
+/// full as a rule: so one flush slows no small table.
 pub const SPACE_SLOW_FLUSHES: f64 = 0.75;
 
-/// Writers are slowed the most from this part on, and [`SPACE_FULL_FLUSHES`]: with 1 million records of 1 KB overwritten as
-/// fast as they go, in 512 MB, the files took 1.45 times the live rows at most (docs/benchmarks.md).
+/// Writers are slowed the most from a surplus of this part of the goal's, with [`SPACE_FULL_FLUSHES`] added: with
+/// 1 million records of 1 KB overwritten as fast as they go, in 512 MB, the files took 1.45 times the live rows at most
+/// (docs/benchmarks.md).
 pub const SPACE_FULL_PART: f64 = 1.2;
 
-/// So many flushes are added.
+/// Flushes that are added to the surplus at which writers are slowed the most.
 pub const SPACE_FULL_FLUSHES: f64 = 1.25;
 
 /// Surplus of fewer flushes than these slows no writer of a table, however small the table is.

@@ -156,26 +156,49 @@ mod tests {
         assert!(load.refusal().contains("9 requests"));
         load.release(body_bytes);
         assert!(load.admits(body_bytes));
+    }
+
+    #[test]
+    fn answers_that_no_client_reads_take_space_too() {
+        let mut load = load_of(100 << 20);
+        (0..8).for_each(|_| load.take(1 << 20));
+        assert!(load.admits(1 << 20));
         load.unsent(0, 2 << 20);
-        assert!(!load.admits(body_bytes), "answers that no client reads take space too");
+        assert!(!load.admits(1 << 20));
         load.unsent(2 << 20, 0);
-        assert!(load.admits(body_bytes));
-        let mut small = load_of(10 << 20);
-        assert!(small.admits(9 << 20), "alone");
-        small.unsent(0, 1);
-        assert!(!small.admits(9 << 20));
-        let mut parts = load_of(10 << 20);
-        assert!(parts.partial(0, 15 << 20), "alone");
-        assert!(parts.partial(0, PARTIAL_BYTES_FREE), "few");
-        assert!(!parts.partial(15 << 20, 16 << 20), "not alone");
-        parts.take(0);
-        assert!(!parts.admits(0));
-        assert!(parts.partial(16 << 20, 0) && parts.admits(1 << 19));
+        assert!(load.admits(1 << 20));
+    }
+
+    #[test]
+    fn a_request_that_is_alone_may_be_long() {
+        let mut load = load_of(10 << 20);
+        assert!(load.admits(9 << 20), "alone");
+        load.unsent(0, 1);
+        assert!(!load.admits(9 << 20));
+    }
+
+    #[test]
+    fn of_requests_that_begin_to_arrive_one_that_is_alone_may_be_long() {
+        let mut load = load_of(10 << 20);
+        assert!(load.partial(0, 15 << 20), "alone");
+        assert!(load.partial(0, PARTIAL_BYTES_FREE), "few");
+        assert!(!load.partial(15 << 20, 16 << 20), "not alone");
+        load.take(0);
+        assert!(!load.admits(0));
+        assert!(load.partial(16 << 20, 0) && load.admits(1 << 19));
+    }
+
+    #[test]
+    fn first_requests_have_a_place_of_their_own_where_there_are_many_requests() {
         let mut many = load_of(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
         assert!(!many.admits(0) && many.admits_first(0));
         (0..SHARD_REQUESTS_MAX as u64 / FIRST_REQUEST_SHARE).for_each(|_| many.take(0));
         assert!(!many.admits_first(0), "what is kept has an end, too");
+    }
+
+    #[test]
+    fn short_first_requests_have_memory_of_their_own() {
         let mut full = load_of(10 << 20);
         full.take((1 << 20) - 1024);
         assert!(!full.admits(0) && full.admits_first(FIRST_REQUEST_BYTES_MAX));

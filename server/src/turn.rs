@@ -2,8 +2,8 @@
 //!
 //! A request is answered in microseconds or suspended, but many of them come at once: what is not served when the turn
 //! is over waits for the next pass, and answers that are ready are sent meanwhile. A send takes the kernel some ten
-//! microseconds, and a commit answers all that waited for it: who has no send when the turn is over has it in the next
-//! pass.
+//! microseconds, and a commit answers all that waited for it: connections that were not reached when the turn is over
+//! are sent to in the next pass.
 
 use std::time::Instant;
 

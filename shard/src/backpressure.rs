@@ -62,8 +62,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Of the writes that ever waited, of which there are `count` by `now`, how many have waited for `most`, or do so no
-    /// more. Asked now and then: a write waits that much longer.
+    /// `count` writes have ever waited for space by `now`: how many of the first ones began to wait at least `most`
+    /// ago. Some of these may be done. Asked now and then: a write waits that much longer.
     pub(crate) fn ended(&mut self, now: Instant, count: u64, most: Duration) -> u64 {
         if self.counts.back().is_none_or(|(_, last)| *last < count) {
             self.counts.push_back((now, count));

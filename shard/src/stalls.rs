@@ -23,7 +23,7 @@
 //!
 //! The executor's own turn to its rings, between the steps of a busy core, is measured as well.
 //!
-//! Not here: its turns before and after the core sleeps, and the sleep.
+//! Not measured: the executor's own work just before and after the core sleeps, and the sleep.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};

@@ -64,7 +64,7 @@ pub(super) struct RunningMerge<'m, P> {
     /// The space that is promised to it, and what of it is held: written, and not freed again.
     promise: RefCell<Option<Promise>>,
     held_bytes: Cell<u64>,
-    /// Nothing that may be purged is newer, in microseconds.
+    /// The newest timestamp of the inputs that have tombstones to purge, in microseconds; the smallest if none has.
     newest: i64,
     /// Files outside the merge that certainly do not hold a token: their filters were asked.
     denied: RefCell<(Token, Vec<Uuid>)>,

@@ -128,7 +128,7 @@ impl Underway {
 }
 
 impl Engine {
-    /// A table that would be better for a compaction that may begin now, the one with the most runs first.
+    /// The table to compact next: of those whose proposed merge may begin now, the one with the most runs.
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
         self.list_expiring(now_s);
         self.judge_listed(now_s);

@@ -72,7 +72,7 @@ impl Goal {
     }
 }
 
-/// Of bytes that lie over a base those that lie over a part of it, as tokens are uniform.
+/// The share of `bytes`, which lie over a base of `base_bytes`, that lies over `here_bytes` of it: tokens are uniform.
 fn part_over(bytes: u64, here_bytes: u64, base_bytes: u64) -> u64 {
     (u128::from(bytes) * u128::from(here_bytes) / u128::from(base_bytes.max(1))) as u64
 }
@@ -126,7 +126,7 @@ impl DiskUse {
 pub(super) struct SpaceDebt {
     /// The surplus of its files that merges can free, in bytes.
     surplus_bytes: f64,
-    /// How many bytes of surplus become of one in its memtables.
+    /// Bytes of surplus on disk that one byte in memtables turns into when it is flushed.
     memory_part: f64,
     /// Writers are slowed from so much surplus on.
     slow_bytes: f64,

@@ -45,7 +45,7 @@ fn overwriting_keeps_the_disk_below_one_and_a_half_times_the_data() {
 }
 
 #[test]
-fn overwriting_keeps_the_disk_of_levels_within_a_fifth_of_the_data() {
+fn overwriting_keeps_the_disk_of_levels_below_1_2_times_the_data() {
     let compaction = compaction("Leveled", &[("sstable_size_in_mb", "8")]);
     let seen = overwritten(&compaction, (512 * MIB, 4 * MIB), 24.0, 4);
     assert!(seen.space_mean <= 1.15 && seen.space_max <= 1.2, "{seen:?}");
