@@ -11,17 +11,10 @@ use serde_json::Value;
 use super::{Verdict, read_json};
 
 /// The kinds of groups, and how the page calls them.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 3] = [
     ("documented", "documented CQL"),
-    (
-        "error",
-        "a refusal that is made here, too, in the code or words of Cassandra's, which no documentation has",
-    ),
     ("later", "of something that Messina does not have yet"),
-    (
-        "open",
-        "not in the documentation: answered as Cassandra does, or as another of the suite's tests wants",
-    ),
+    ("open", "not in the documentation: answered as Cassandra does"),
 ];
 
 /// What some of the tests state.
