@@ -15,25 +15,12 @@ use model::cell::Life;
 use model::mutation::MutationBuilder;
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::TableBuilder;
-use model::{ColumnId, CqlType, Schema, Token};
-use shard::{TABLE, flush, make, schema_of, select_all, write};
+use model::{ColumnId, Token};
+use shard::{TABLE, flush, make, map_of_blobs, schema_of, select_all, write};
 
 const MAP: ColumnId = ColumnId(1);
 const SMALL: RowLimits =
     RowLimits { bytes_max: 20 << 20, cells_max: 1 << 20, compacted_bytes_max: 1 << 30 };
-
-/// `CREATE TABLE t (k blob PRIMARY KEY, m map<tinyint, blob>)`
-fn schema() -> Schema {
-    let map =
-        CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
-    let table = TableBuilder::new("ks", "t", TABLE)
-        .partition_key("k", CqlType::Blob)
-        .and_then(|t| t.regular("m", map))
-        .and_then(TableBuilder::build)
-        .unwrap();
-    schema_of([table])
-}
 
 fn config(seed: u64) -> Config {
     let log = engine::commitlog::Config::new(seed);
@@ -79,7 +66,7 @@ async fn read(engine: &Engine) -> Vec<(u8, usize)> {
 }
 
 async fn open(disk: &Disk, exec: &SimExec, seed: u64) -> Rc<Engine> {
-    shard::open(disk, exec, config(seed), &schema()).await
+    shard::open(disk, exec, config(seed), &schema_of([map_of_blobs()])).await
 }
 
 async fn create(disk: &Disk, exec: &SimExec) -> Rc<Engine> {

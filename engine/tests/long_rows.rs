@@ -16,10 +16,11 @@ use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::read::{Flow, PartitionRef, Partitions, ReadCommand, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::schema::TableBuilder;
-use model::{ColumnId, CqlType, Schema, Token};
+use model::{ColumnId, Token};
 use peak_alloc::PeakAlloc;
-use shard::{LATER_S, TABLE, flush, make, of_key, on_sim, open, schema_of, select_all, write};
+use shard::{
+    LATER_S, TABLE, flush, make, map_of_blobs, of_key, on_sim, open, schema_of, select_all, write,
+};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -28,18 +29,6 @@ static MEMORY: PeakAlloc = PeakAlloc;
 const LONG: usize = 5 << 20;
 const READS: usize = 40;
 const SEGMENT_BYTES: u32 = 16 << 20;
-
-/// `CREATE TABLE t (k blob PRIMARY KEY, m map<tinyint, blob>)`
-fn schema() -> Schema {
-    let map =
-        CqlType::Map { key: CqlType::Tinyint.into(), value: CqlType::Blob.into(), frozen: false };
-    let table = TableBuilder::new("ks", "t", TABLE)
-        .partition_key("k", CqlType::Blob)
-        .and_then(|t| t.regular("m", map))
-        .and_then(TableBuilder::build)
-        .unwrap();
-    schema_of([table])
-}
 
 fn config(seed: u64, memory_bytes: usize) -> Config {
     let log = commitlog::Config { segment_bytes: SEGMENT_BYTES, ..commitlog::Config::new(seed) };
@@ -83,7 +72,7 @@ fn on_files(
     let slow = |sim: &SimDisk| sim.set_faults(Faults { suspensions_max: 60, ..Faults::default() });
     on_sim(config.log.seed, async move |sim, disk, exec| {
         make(&disk, &config).await;
-        let engine = open(&disk, &exec, config, &schema()).await;
+        let engine = open(&disk, &exec, config, &schema_of([map_of_blobs()])).await;
         for record in files {
             write(&engine, &record).await.unwrap();
             flush(&engine).await;

@@ -52,6 +52,16 @@ pub(crate) fn index_of(table: &Table, column: &str) -> Index {
     }
 }
 
+/// `CREATE TABLE t (k blob PRIMARY KEY, m map<tinyint, blob>)`: a row that elements make long.
+pub(crate) fn map_of_blobs() -> Table {
+    let (key, value) = (CqlType::Tinyint.into(), CqlType::Blob.into());
+    let table = TableBuilder::new("ks", "t", TABLE)
+        .partition_key("k", CqlType::Blob)
+        .and_then(|t| t.regular("m", CqlType::Map { key, value, frozen: false }))
+        .and_then(TableBuilder::build);
+    table.expect("a sound table")
+}
+
 /// A keyspace with these tables.
 pub(crate) fn schema_of(tables: impl IntoIterator<Item = Table>) -> Schema {
     let keyspace =
