@@ -9,13 +9,13 @@ mod functions;
 mod tests;
 mod text;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use element::Element;
 use functions::callables;
 pub use functions::{create_aggregate, create_function};
-use model::schema::{Keyspace, Schema, Table, TableId};
+use model::schema::{Keyspace, Schema, Table};
 use model::types::{CqlType, Name, UserType};
 pub use text::{
     create_index, create_keyspace, create_table, create_type, create_view, index_target,
@@ -150,13 +150,7 @@ impl<'s> Look<'s, '_> {
         for kind in [FunctionKind::Scalar, FunctionKind::Aggregate] {
             all.extend(callables(keyspace, kind).into_iter().map(|one| one.element));
         }
-        // Of each table its views, found once for all tables.
-        let mut views: HashMap<TableId, Vec<&Table>> = HashMap::new();
-        for table in keyspace.tables.values() {
-            if let Some(view) = table.view() {
-                views.entry(view.base).or_default().push(table);
-            }
-        }
+        let views = keyspace.views_by_base();
         let tables = keyspace.tables.values().filter(|table| table.view().is_none());
         for table in tables {
             let of_table = views.get(&table.id).into_iter().flatten().copied();

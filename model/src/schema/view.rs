@@ -13,7 +13,9 @@
 //! Not here: how rows of a view are made of those of its base (`engine/src/views.rs`), who may make which view
 //! (`cql/src/ddl/view.rs`).
 
-use super::{Column, ColumnId, ColumnKind, Schema, Table, TableId, TableParts};
+use std::collections::BTreeMap;
+
+use super::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId, TableParts};
 use crate::options::TableOptions;
 use crate::read::Operator;
 use crate::types::CqlType;
@@ -143,6 +145,19 @@ impl Schema {
         let keyspace = self.keyspace(&base.keyspace);
         let tables = keyspace.into_iter().flat_map(|keyspace| keyspace.tables.values());
         tables.filter(move |table| table.view().is_some_and(|view| view.base == id))
+    }
+}
+
+impl Keyspace {
+    /// The materialized views of each table that has some, found in one walk over all tables.
+    pub fn views_by_base(&self) -> BTreeMap<TableId, Vec<&Table>> {
+        let mut views: BTreeMap<TableId, Vec<&Table>> = BTreeMap::new();
+        for table in self.tables.values() {
+            if let Some(view) = table.view() {
+                views.entry(view.base).or_default().push(table);
+            }
+        }
+        views
     }
 }
 

@@ -9,7 +9,7 @@
 //! Not here: the snapshot itself (`shard/src/snapshots.rs`), and its order with what takes the rows
 //! (`shard/src/snapshots/removal.rs`).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,13 +121,8 @@ async fn statements(schema: &Schema, tables: &[TableId], pause: impl AsyncFn()) 
     for table in &tables {
         all.add(create_table(table, true)).await;
     }
-    // Of each table its views, found once for all tables.
-    let mut views: HashMap<TableId, Vec<&Table>> = HashMap::new();
-    for table in keyspaces.iter().flat_map(|keyspace| keyspace.tables.values()) {
-        if let Some(view) = table.view() {
-            views.entry(view.base).or_default().push(table);
-        }
-    }
+    let views: BTreeMap<TableId, Vec<&Table>> =
+        keyspaces.iter().flat_map(|keyspace| keyspace.views_by_base()).collect();
     // Not in the snapshot: who restores the tables may make them again.
     for table in tables {
         for view in views.get(&table.id).into_iter().flatten() {
