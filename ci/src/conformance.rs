@@ -48,6 +48,9 @@ const PAGE: &str = "docs/conformance.md";
 /// Of an area with more tests than this one may fail for a bad moment.
 const SMALL_AREA: u64 = 20;
 
+/// Memory of each shard in MiB: the suite has rows of 11 MiB, and a row may have a tenth.
+const SHARD_MEMORY_MB: u32 = 1024;
+
 /// The outcome of a test that the run did not come to.
 const NOT_RUN: &str = "it was not run";
 
@@ -104,7 +107,8 @@ pub(crate) fn run(
             let data = folder.join("data");
             // What the Apache Cassandra had switched on whose outcomes are compared.
             let config = Some(repository.root().join("ci/golden/messina.yaml"));
-            let setup = Setup { config, ..Setup::new(repository, &data, SHARDS) };
+            let memory_mb = SHARD_MEMORY_MB * SHARDS;
+            let setup = Setup { config, memory_mb, ..Setup::new(repository, &data, SHARDS) };
             let mut server = Server::start_as(&setup, log)?;
             server.wait_ready()?;
             let (admin, data) = (repository.program("messina-admin"), folder.join("data"));

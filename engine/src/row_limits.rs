@@ -2,7 +2,7 @@
 //! bound it.
 //!
 //! ```text
-//! write ─► does the table hold a large row? ─no─► taken              (nearly every write)
+//! write ─► does the table hold a large row, or may the write bring one? ─no─► taken         (nearly every write)
 //!                    └─yes─► this row in memtables + in files + the write ─► taken, or Invalid
 //! ```
 //!
@@ -62,14 +62,16 @@ impl RowSize {
 }
 
 impl Table {
-    /// Refuses a mutation that would make a row larger than a row may be.
+    /// Refuses a mutation that would make a row larger than a row may be. It is of a record of so many bytes.
     #[inline]
     pub(crate) fn check_growth(
         &self,
         mutation: &MutationRef<'_>,
+        record_bytes: usize,
         limits: &RowLimits,
     ) -> Result<()> {
-        if self.has_large_rows() { self.check_rows(mutation, limits) } else { Ok(()) }
+        let brings_one = record_bytes as u64 > limits.bytes_max;
+        if brings_one || self.has_large_rows() { self.check_rows(mutation, limits) } else { Ok(()) }
     }
 
     #[cold]

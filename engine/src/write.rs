@@ -254,7 +254,7 @@ impl Engine {
                 let name = &table.definition().name;
                 return Err(Error::invalid(format!("table {name} is being dropped")));
             }
-            table.check_growth(&mutation, &self.row_limits.get())?;
+            table.check_growth(&mutation, record.len(), &self.row_limits.get())?;
             reads_first |= mutation.reads_first();
             if table.has_materialized() && mutation.changes_rows() {
                 check_view_keys(table, &mutation)?;

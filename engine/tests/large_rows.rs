@@ -112,6 +112,24 @@ fn forty_elements_of_15_megabytes_are_refused_before_the_row_is_too_large() {
     });
 }
 
+/// A small core's limit is far below that of one write.
+#[test]
+fn the_first_write_of_a_row_is_held_against_its_limit_too() {
+    on_sim(async |disk, exec| {
+        let engine = create(&disk, &exec).await;
+        engine.set_row_limits(RowLimits { bytes_max: 6 << 20, ..SMALL });
+        let refused = write(&engine, &record(1, 1, 11 << 20, 1, false)).await;
+        let Err(Error::Invalid(what)) = refused else { panic!("{refused:?}") };
+        assert!(what.contains("a row may hold 6291456"), "{what}");
+        // A row just below it is taken, and so are two in one record that are longer together.
+        write(&engine, &record(1, 1, (6 << 20) - 100, 2, false)).await.unwrap();
+        let mut two = record(2, 1, 4 << 20, 3, false);
+        two.extend(record(3, 1, 4 << 20, 3, false));
+        write(&engine, &two).await.unwrap();
+        assert_eq!(read(&engine).await, [(1, 1), (2, 1), (3, 1)]);
+    });
+}
+
 #[test]
 fn a_row_at_its_limit_takes_deletions_and_a_new_value_for_all_of_it() {
     on_sim(async |disk, exec| {
