@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) use composite::tuple_of_text;
 pub use duration::Duration;
 use model::CqlType;
-pub use number::{Decimal, check_number_bytes, exponent_problem, put_decimal};
+pub use number::{Decimal, check_number_bytes, put_decimal};
 pub use show::value_literal;
 pub(crate) use text::timestamp_text;
 pub use text::to_text;

@@ -188,7 +188,7 @@ fn check_name(name: &str) -> Result<()> {
         return Err(Error::Config(format!("Illegal index name {name}")));
     }
     if name.len() > NAME_BYTES_MAX {
-        return Err(Error::Config(format!(
+        return Err(Error::invalid(format!(
             "Index name must not be more than {NAME_BYTES_MAX} characters long (got {} characters for \"{name}\")",
             name.len()
         )));

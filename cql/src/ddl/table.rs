@@ -37,7 +37,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTable) -> Result<D
     }
     check_table_name(keyspace_name, name)?;
     let mut warnings = Vec::new();
-    let (id, properties) = take_id(context, &create.properties)?;
+    let (id, properties) = take_id(context, &create.properties, id_is_taken)?;
     let options = options::apply(&TableOptions::default(), &properties, &mut warnings)?;
     let columns = resolve_columns(context, keyspace_name, &create.columns)?;
     let [(partition, clustering)] = create.primary_keys.as_slice() else {
@@ -151,6 +151,8 @@ pub(super) fn is_there(keyspace: &Keyspace, name: &str, if_not_exists: bool) -> 
     })
 }
 
+/// A name that is too long is an invalid request, as that of a keyspace is; Cassandra has it for one of its
+/// configuration.
 pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     if !is_word(name) {
         return Err(Error::Config(format!(
@@ -158,7 +160,7 @@ pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
         )));
     }
     if name.len() > NAME_BYTES_MAX {
-        return Err(Error::Config(format!(
+        return Err(Error::invalid(format!(
             "{keyspace}.{name}: Table name must not be more than {NAME_BYTES_MAX} characters long (got {} characters for \"{name}\")",
             name.len()
         )));
@@ -166,10 +168,15 @@ pub(super) fn check_table_name(keyspace: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// WITH ID gives a table the id it had elsewhere; the rest are options.
+fn id_is_taken(table: &Table) -> Error {
+    Error::Config(format!("Table with id {} already exists", table.id))
+}
+
+/// WITH ID gives a table the id it had elsewhere; the rest are options. `taken` is the error for an id that a table has.
 pub(super) fn take_id(
     context: &DdlContext<'_>,
     properties: &Properties,
+    taken: fn(&Table) -> Error,
 ) -> Result<(TableId, Properties)> {
     let mut rest = properties.clone();
     let Some(at) = rest.iter().position(|(name, _)| name == "id") else {
@@ -181,8 +188,8 @@ pub(super) fn take_id(
         return Err(Error::Syntax(text.to_owned()));
     };
     let id = TableId(text.parse().map_err(|_| invalid())?);
-    if context.schema.table_by_id(id).is_some() {
-        return Err(Error::Config(format!("Table with id {id} already exists")));
+    if let Some(table) = context.schema.table_by_id(id) {
+        return Err(taken(table));
     }
     let dropped = context.schema.dropped_tables();
     if dropped.has_forgotten() {
@@ -371,7 +378,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
         }
         TableChange::With(properties) => {
             if properties.iter().any(|(name, _)| name == "id") {
-                take_id(context, properties)?;
+                take_id(context, properties, id_is_taken)?;
                 return Err(Error::Config("Cannot alter table id.".to_owned()));
             }
             table.options = options::apply(&table.options, properties, &mut warnings)?;

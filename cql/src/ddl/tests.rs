@@ -140,6 +140,17 @@ fn the_id_of_a_dropped_table_is_not_given_again() {
     planned(&with_id(TableId(Uuid::from_u128(3))), &after).expect("a new id");
 }
 
+/// Cassandra answers with the error of a server.
+#[test]
+fn the_id_of_another_table_is_no_id_of_a_view() {
+    let schema = schema();
+    let view = "create materialized view ee.m as select p, c from ee.t where p is not null and c is not null primary key (c, p)";
+    let id = schema.table("ee", "t").expect("it is there").id;
+    let refused = planned(&format!("{view} with id = '{id}'"), &schema).expect_err("one is taken");
+    assert_eq!(refused.to_string(), format!("Table with ID {id} already exists: ee.t"));
+    assert_eq!(refused.code().code(), 0x2200);
+}
+
 #[test]
 fn a_change_of_a_type_reaches_the_columns_made_of_it() {
     let mut schema = schema();

@@ -54,7 +54,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
     let order = directions(base, create)?;
     let restrictions = restrictions(context, base, create, &key)?;
     let mut warnings = Vec::new();
-    let (id, properties) = table::take_id(context, &create.properties)?;
+    let (id, properties) = table::take_id(context, &create.properties, id_is_taken)?;
     let options = options::apply(&TableOptions::default(), &properties, &mut warnings)?;
     if options.default_time_to_live > 0 {
         return Err(Error::invalid(
@@ -326,6 +326,12 @@ fn constant(
     Ok(bytes.into())
 }
 
+/// Cassandra fails in its server; ScyllaDB says this.
+fn id_is_taken(table: &Table) -> Error {
+    let (id, keyspace, name) = (table.id, &table.keyspace, &table.name);
+    Error::invalid(format!("Table with ID {id} already exists: {keyspace}.{name}"))
+}
+
 pub(super) fn alter(
     context: &DdlContext<'_>,
     name: &QualifiedName,
@@ -337,7 +343,7 @@ pub(super) fn alter(
         return missing(keyspace, name, if_exists);
     };
     if properties.iter().any(|(name, _)| name == "id") {
-        table::take_id(context, properties)?;
+        table::take_id(context, properties, id_is_taken)?;
         return Err(Error::Config("Cannot alter table id.".to_owned()));
     }
     let (mut view, mut warnings) = (Table::clone(old), Vec::new());

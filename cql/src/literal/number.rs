@@ -8,9 +8,6 @@ use num_bigint::BigInt;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX, NUMBER_DIGITS_MAX};
 
-/// Digits of an exponent, without leading zeros, that Java reads at most.
-const EXPONENT_DIGITS_MAX: usize = 10;
-
 /// The bytes of a number of the type.
 pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
     let wrong = |what: &str| Error::invalid(format!("Unable to make {what} from '{text}'"));
@@ -87,22 +84,6 @@ pub fn check_number_bytes(ty: &CqlType, value: &[u8]) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// What Java's `BigDecimal` says of a number whose exponent it cannot hold.
-pub fn exponent_problem(text: &str) -> Option<&'static str> {
-    let (mantissa, exponent) = text.split_once(['e', 'E'])?;
-    let digits = exponent.trim_start_matches(['-', '+']).trim_start_matches('0');
-    if digits.len() > EXPONENT_DIGITS_MAX {
-        return Some("Too many nonzero exponent digits.");
-    }
-    let Ok(exponent) = exponent.parse::<i32>() else { return Some("Exponent overflow.") };
-    let fraction = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    let scale = i64::try_from(fraction).ok().and_then(|n| n.checked_sub(exponent.into()));
-    match scale.map(i32::try_from) {
-        Some(Ok(_)) => None,
-        _ => Some("Scale out of range."),
-    }
 }
 
 /// The type of a float literal: double, unless only a decimal holds it as written.

@@ -50,7 +50,7 @@ fn nan_and_infinity_are_written_in_any_case() {
 
 /// Cassandra's wraps around: the bound would be of another time, and select the wrong rows.
 #[test]
-fn a_bound_of_timeuuids_is_null_where_they_end() {
+fn a_bound_of_timeuuids_is_null_after_the_last_and_refused_where_ticks_end() {
     let mut db = Database::with("k int PRIMARY KEY, ts timestamp");
     let (first, last) = (-12_219_292_800_000, 103_072_857_660_683);
     for function in ["min_timeuuid", "max_timeuuid"] {
@@ -59,9 +59,18 @@ fn a_bound_of_timeuuids_is_null_where_they_end() {
             db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, {inside})"));
             assert_eq!(db.ok(&select), inside.to_string(), "{function}");
         }
-        for outside in [first - 1, last + 2, -(1 << 58), 1 << 62, i64::MIN + 123, i64::MAX - 123] {
+        // The second is the time of a write, in microseconds.
+        for after in [last + 2, 1_764_000_000_000_000] {
+            db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, {after})"));
+            assert_eq!(db.ok(&select), "null", "{function} of {after}");
+        }
+        for outside in [first - 1, -(1 << 58), 1 << 62, i64::MIN + 123, i64::MAX - 123] {
             db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, {outside})"));
-            assert_eq!(db.ok(&select), "null", "{function} of {outside}");
+            let refused = db.err(&select);
+            assert!(
+                refused.contains(&format!("No timeuuid is of the timestamp {outside}")),
+                "{refused}"
+            );
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::literal::{EPOCH_DAYS_BIAS, MILLIS_OF_DAY};
 /// Ticks of a millisecond.
 const TICKS_OF_MILLI: i64 = 10_000;
 /// Ticks since 1582 have 60 bits in a timeuuid.
-const TIMEUUID_TICKS_END: i64 = 1 << 60;
+const TIMEUUID_TICKS_END: u64 = 1 << 60;
 
 /// A date in wire form.
 pub(super) fn date_of_millis(millis: i64) -> Result<u32> {
@@ -84,25 +84,29 @@ pub(super) fn to_unix_timestamp(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 /// `min_timeuuid`: the smallest of a millisecond, as timeuuids compare.
 pub(super) fn min_timeuuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     // The last eight bytes compare as signed, so the smallest is all 0x80.
-    Ok(bound_timeuuid(call.value(0), 0, 0x80).map(Vec::from))
+    Ok(bound_timeuuid(call.value(0), 0, 0x80)?.map(Vec::from))
 }
 
 /// `max_timeuuid`: the largest of a millisecond.
 pub(super) fn max_timeuuid(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
-    Ok(bound_timeuuid(call.value(0), TICKS_OF_MILLI - 1, 0x7F).map(Vec::from))
+    Ok(bound_timeuuid(call.value(0), TICKS_OF_MILLI - 1, 0x7F)?.map(Vec::from))
 }
 
-/// The timeuuid so many ticks after a timestamp whose last eight bytes are all `rest`; `None` for an empty value, and for a
-/// time that no timeuuid has.
-fn bound_timeuuid(timestamp: &[u8], ticks_after: i64, rest: u8) -> Option<[u8; 16]> {
-    let millis = i64::from_be_bytes(timestamp.try_into().ok()?);
-    let ticks = millis.checked_mul(TICKS_OF_MILLI)?.checked_add(UUID_EPOCH_TICKS + ticks_after)?;
-    if !(0..TIMEUUID_TICKS_END).contains(&ticks) {
-        return None;
+/// The timeuuid so many ticks after a timestamp whose last eight bytes are all `rest`; `None` for an empty value, and for
+/// a time after the last timeuuid. `writetime` is one, in microseconds, and Cassandra answers a call with it. A time
+/// whose ticks 64 bits cannot count is refused, where Cassandra's wrap around.
+fn bound_timeuuid(timestamp: &[u8], ticks_after: i64, rest: u8) -> Result<Option<[u8; 16]>> {
+    let Ok(millis) = timestamp.try_into().map(i64::from_be_bytes) else { return Ok(None) };
+    let ticks = i128::from(millis) * i128::from(TICKS_OF_MILLI);
+    let Ok(ticks) = u64::try_from(ticks + i128::from(UUID_EPOCH_TICKS + ticks_after)) else {
+        return Err(Error::invalid(format!("No timeuuid is of the timestamp {millis} (ms)")));
+    };
+    if ticks >= TIMEUUID_TICKS_END {
+        return Ok(None);
     }
     let mut uuid = [rest; 16];
     uuid[..4].copy_from_slice(&(ticks as u32).to_be_bytes());
     uuid[4..6].copy_from_slice(&((ticks >> 32) as u16).to_be_bytes());
     uuid[6..8].copy_from_slice(&((ticks >> 48) as u16 & 0x0FFF | 0x1000).to_be_bytes());
-    Some(uuid)
+    Ok(Some(uuid))
 }

@@ -17,7 +17,6 @@ use std::mem;
 use super::super::ast::{Access, BinaryOp, Expr, Literal, LiteralKind, QualifiedName};
 use super::{Keyword, Kind, Parser, Result, SyntaxError};
 use crate::limits::OPERATORS_MAX;
-use crate::literal::exponent_problem;
 
 /// Whether a bare name in an expression is a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,16 +55,12 @@ impl Parser<'_> {
         Expr::Literal(Literal { kind, text })
     }
 
-    /// Passes a number with a point or an exponent, which a decimal must be able to hold whatever it becomes, or a
-    /// word for what is none.
+    /// Passes a number with a point or an exponent, or a word for what is none.
     fn float(&mut self) -> Result<Expr> {
         let text = self.token().text(self.text);
         if let Some(word) = float_word(text) {
             self.advance();
             return Ok(Expr::Literal(Literal { kind: LiteralKind::Float, text: word.to_owned() }));
-        }
-        if let Some(problem) = exponent_problem(text) {
-            return Err(SyntaxError::number(self.text, problem));
         }
         Ok(self.literal(LiteralKind::Float))
     }

@@ -347,24 +347,3 @@ proptest! {
         }
     }
 }
-
-/// Java reads every such number as a decimal while it parses, whatever its column's type.
-#[test]
-fn floats_whose_exponent_no_decimal_has_are_refused() {
-    for (number, problem) in [
-        ("1e-9223372036854775808", "Too many nonzero exponent digits."),
-        ("1e99999999999", "Too many nonzero exponent digits."),
-        ("1e2147483648", "Exponent overflow."),
-        ("1e-2147483648", "Scale out of range."),
-        ("1.5e-2147483647", "Scale out of range."),
-    ] {
-        let text = format!("INSERT INTO t (k) VALUES ({number})");
-        let refused = parse(&text).unwrap_err().to_string();
-        let expected =
-            format!("Failed parsing statement: [{text}] reason: NumberFormatException {problem}");
-        assert_eq!(refused, expected);
-    }
-    for number in ["1e-2147483647", "1e0000000000000000005", "NaN", "-Infinity", "1.5E+7"] {
-        parse(&format!("INSERT INTO t (k) VALUES ({number})")).expect(number);
-    }
-}
