@@ -22,7 +22,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// No answer of the suite comes near.
 const ANSWER_BYTES_MAX: u32 = 64 << 20;
 
-/// So much of a statement is shown beside its error.
+/// Characters of a statement that are shown beside its error.
 const STATEMENT_SHOWN_CHARS: usize = 200;
 
 /// A connection after STARTUP.

@@ -28,7 +28,7 @@ pub(crate) const OPERATIONS_OF_CASSANDRA: u64 = 100_000;
 const CASSANDRA: (&str, u16) = ("127.0.0.1", 9142);
 /// Shards of the server.
 const SHARDS: u32 = 2;
-/// So many statements a second are the least that a run does, in a debug build and against Apache Cassandra, too.
+/// A run does at least this many statements a second, in a debug build and against Apache Cassandra, too.
 const OPERATIONS_A_SECOND_MIN: u64 = 50;
 /// A run takes no less time than this to end.
 const LIMIT_MIN: Duration = Duration::from_secs(300);

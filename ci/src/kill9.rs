@@ -48,7 +48,7 @@ const RECOVERY_KILLS_MAX: u64 = 3;
 const RECOVERY_CYCLES: u64 = 3;
 const SHARDS_CYCLES: u64 = 5;
 const SHARDS_MAX: u64 = 3;
-/// So many cycles must have met all of [`Evidence`]; fewer are for repeating a failure.
+/// This many cycles must have met all of [`Evidence`]; fewer are for repeating a failure.
 const EVIDENCE_CYCLES: u64 = 10;
 /// The cycles go on for up to so many times what was asked for, until they have.
 const EVIDENCE_TIMES_MAX: u64 = 4;

@@ -33,7 +33,7 @@ const CREATE_MS_MAX: u64 = 50;
 const IDLE_PER_MILLE_MAX: u64 = 20;
 /// How long a start after kill -9 may take, in milliseconds.
 const START_MS_MAX: u64 = 60_000;
-/// So many of the last tables are asked how long they took.
+/// How many of the last tables are asked how long they took.
 const LAST_TABLES: usize = 500;
 /// A node is idle some seconds after the last change, and is watched for so long.
 const SETTLE_TIME: Duration = Duration::from_secs(5);

@@ -4,7 +4,8 @@
 //!   size       at most 600 lines without the tests at its end, comments at most 120 columns wide
 //!   names      no `utils`, `common`, `misc`, `helpers`
 //!   notes      nothing left "to do" or to be fixed; no path of somebody's machine
-//!   words      no doc comment of two words, none of the private words that the field has a term for
+//!   words      no doc comment of two words, or that begins with an amount that nothing names ("So many"); none of
+//!              the private words that the field has a term for
 //!   links      a document's links lead to files that are there, and so do files that comments name
 //!   imports    those of the language, of other crates and of this one: three groups, in this order
 //!   tests      at the end of the file while they are short, in a file `tests.rs` if not
@@ -37,6 +38,8 @@ const SHORT_ERRORS: [&str; 6] =
 
 /// Words of a doc comment at least.
 const DOC_WORDS_MIN: usize = 3;
+/// A doc comment that begins so speaks of an amount before it says what it is: "At most this many .." does.
+const VAGUE_BEGINNINGS: [&str; 3] = ["So many ", "So much ", "So long "];
 /// Words that tell a newcomer nothing: the glossary has a term, or the sentence a noun, for each.
 const PRIVATE_WORDS: [&str; 11] = [
     "room", "rooms", "house", "door", "doors", "dice", "crooked", "whoever", "nobody", "intake",
@@ -155,7 +158,15 @@ fn check_docs(file: &TextFile, complaints: &mut Vec<String>) {
     let mut words = 0;
     for (number, line) in (1..).zip(file.text.lines()) {
         match line.trim_start().strip_prefix("///") {
-            Some(text) => words += text.split_whitespace().count(),
+            Some(text) => {
+                let vague =
+                    VAGUE_BEGINNINGS.iter().find(|vague| text.trim_start().starts_with(**vague));
+                if let Some(vague) = vague.filter(|_| words == 0) {
+                    complaints
+                        .push(format!("{}:{number}: `{vague}..`: say of what first", file.path));
+                }
+                words += text.split_whitespace().count();
+            }
             None => {
                 if (1..DOC_WORDS_MIN).contains(&words) {
                     let at = number - 1;

@@ -92,7 +92,7 @@ pub(crate) fn night(repository: &Repository, report: &mut Report) {
     many_tables(repository, report, many_tables::TABLES);
 }
 
-/// So many requests that are drawn, against whole nodes on the simulated disk: a hundred million without a death.
+/// How many requests are drawn, against whole nodes on the simulated disk: a hundred million without a death.
 fn node_fuzz(repository: &Repository, report: &mut Report, requests: u64) {
     let rerun = format!(
         "MESSINA_FUZZ_REQUESTS={requests} cargo test --release --package messina-server --test node_fuzz"
@@ -360,7 +360,7 @@ pub(crate) fn full_disk(repository: &Repository, report: &mut Report, on: Option
     }
 }
 
-/// So many rows of 100 bytes with little memory.
+/// How many rows of 100 bytes with little memory.
 pub(crate) fn large_data(repository: &Repository, report: &mut Report, rows: u64) {
     let rerun = format!("cargo ci large-data --rows {rows}");
     report.step("large data", &rerun, |log| large_data::run(repository, rows, log));
@@ -372,7 +372,7 @@ pub(crate) fn indexed_data(repository: &Repository, report: &mut Report, rows: u
     report.step("indexed data", &rerun, |log| indexed_data::run(repository, rows, log));
 }
 
-/// So many tables in a small node.
+/// How many tables in a small node.
 pub(crate) fn many_tables(repository: &Repository, report: &mut Report, tables: u64) {
     let rerun = format!("cargo ci many-tables --tables {tables}");
     report.step("many tables", &rerun, |log| many_tables::run(repository, tables, log));

@@ -20,8 +20,8 @@ use std::cell::Cell;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    DEFERRED_MEMORY_SHARE, LONG_ROWS_MEMORY_SHARE, LOOKUP_MEMORY_SHARE, MEMORY_BYTES_MIN,
-    NEAREST_MEMORY_SHARE, QUEUED_MEMORY_SHARE, SCAN_MEMORY_SHARE, SCHEMA_MEMORY_SHARE,
+    DEFERRED_MEMORY_DIVISOR, LONG_ROWS_MEMORY_DIVISOR, LOOKUP_MEMORY_DIVISOR, MEMORY_BYTES_MIN,
+    NEAREST_MEMORY_DIVISOR, QUEUED_MEMORY_DIVISOR, SCAN_MEMORY_DIVISOR, SCHEMA_MEMORY_DIVISOR,
     WRITE_DELAY_US_MAX, nearest_candidate_bytes, nearest_rows_bytes,
 };
 use crate::table::Grown;
@@ -62,7 +62,7 @@ impl Budget {
 
     /// What the schema may take.
     pub(crate) fn schema_max(&self) -> usize {
-        self.bytes / SCHEMA_MEMORY_SHARE
+        self.bytes / SCHEMA_MEMORY_DIVISOR
     }
 
     /// What is left for data.
@@ -87,32 +87,32 @@ impl Budget {
 
     /// What writes may hold that wait for space.
     pub(crate) fn deferred_max(&self) -> usize {
-        self.bytes / DEFERRED_MEMORY_SHARE
+        self.bytes / DEFERRED_MEMORY_DIVISOR
     }
 
     /// What writes may hold that wait for others of their partitions.
     pub(crate) fn queued_max(&self) -> usize {
-        self.bytes / QUEUED_MEMORY_SHARE
+        self.bytes / QUEUED_MEMORY_DIVISOR
     }
 
     /// What scans of ranges may hold that are under way.
     pub(crate) fn scans_max(&self) -> usize {
-        self.bytes / SCAN_MEMORY_SHARE
+        self.bytes / SCAN_MEMORY_DIVISOR
     }
 
     /// What reads of keys with long rows may hold that are under way.
     pub(crate) fn long_rows_max(&self) -> usize {
-        self.bytes / LONG_ROWS_MEMORY_SHARE
+        self.bytes / LONG_ROWS_MEMORY_DIVISOR
     }
 
     /// What reads of ranges by indexes may hold that are under way.
     pub(crate) fn lookups_max(&self) -> usize {
-        self.bytes / LOOKUP_MEMORY_SHARE
+        self.bytes / LOOKUP_MEMORY_DIVISOR
     }
 
     /// What searches for the nearest rows may hold that are under way.
     pub(crate) fn searches_max(&self) -> usize {
-        self.bytes / NEAREST_MEMORY_SHARE
+        self.bytes / NEAREST_MEMORY_DIVISOR
     }
 
     /// What one of them is counted with: its rows and its candidates, each twice while they are handed on.

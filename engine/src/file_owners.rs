@@ -35,7 +35,7 @@ pub struct FileOwners(Arc<Mutex<BTreeMap<Uuid, Owners>>>);
 /// Who has a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owners {
-    /// So many shards.
+    /// How many shards.
     Shards(u32),
     /// No shard any more: it is being unlinked.
     Leaving,

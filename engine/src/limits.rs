@@ -27,8 +27,8 @@ pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
 /// `max_sectors_kb` has hung (glommio issue 633).
 pub const READ_PART_BYTES_MAX: usize = 128 << 10;
 
-/// So many files of a core wait at most for their close on its closing thread, each with a descriptor; more are closed
-/// on the core.
+/// At most this many files of a core wait for their close on its closing thread, each with a descriptor; more are
+/// closed on the core.
 pub const CLOSES_WAITING_MAX: usize = 16;
 
 /// Reads, writes and flushes of one core that the kernel has at a time.
@@ -37,7 +37,8 @@ pub const RING_OPERATIONS_MAX: usize = 512;
 /// A larger block is not cached, in bytes of memory: it would drive out thousands of others at once.
 pub const CACHED_BLOCK_BYTES_MAX: u64 = 4 << 20;
 
-/// So many requests of flushes, compactions and checks of one shard are with the device while commits or reads come.
+/// At most this many requests of flushes, compactions and checks of one shard are with the device while commits or
+/// reads come.
 pub const JOB_REQUESTS_BESIDE_OTHERS: usize = 1;
 
 /// When so many of them have ended without a commit or a read in between, there may be more of them at a time.
@@ -105,12 +106,12 @@ pub const BLOCK_TARGET_BYTES_MAX: usize = model::limits::CHUNK_BYTES_MAX;
 /// A piece of a filter, before compression: with one read of it, those of some 6,500 partitions are known.
 pub const FILTER_PIECE_BYTES: usize = 8 << 10;
 
-/// Filters and directories of open files are to take this part of what the block cache may hold, beside it. A filter
+/// Filters and directories of open files are to take 1/2 of what the block cache may hold, beside it. A filter
 /// in pieces is loaded if it takes at most half of what is left of that; if not, its pieces come by the block cache.
 /// What directories take beyond it, the block cache has less.
-pub const INDEX_PART_OF_BLOCKS: u64 = 2;
-/// The block cache keeps this part of its bytes, whatever directories take.
-pub const BLOCKS_LEFT_PART: u64 = 4;
+pub const INDEX_BLOCKS_DIVISOR: u64 = 2;
+/// The block cache keeps 1/4 of its bytes, whatever directories take.
+pub const BLOCKS_LEFT_DIVISOR: u64 = 4;
 
 /// A partition of fewer blocks has no row index: a binary search over its blocks takes three reads at most.
 pub const WIDE_BLOCKS_MIN: u64 = 8;
@@ -120,21 +121,21 @@ pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
 /// One device read: what a compaction asks for from the start.
 pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
 
-/// Scans of ranges under way on a shard hold at most this part of its memory in windows and blocks: others wait in the
+/// Scans of ranges under way on a shard hold at most 1/16 of its memory in windows and blocks: others wait in the
 /// order in which they came, as long as they have time. One whose table has more lanes than that goes on alone.
-pub const SCAN_MEMORY_SHARE: usize = 16;
+pub const SCAN_MEMORY_DIVISOR: usize = 16;
 /// What such a read is counted with beside its lanes, in bytes.
 pub const SCAN_BYTES: usize = 16 << 10;
 
-/// A read of a key that may find so many bytes in one block counts them before it reads.
+/// A read of a key that may find a block of at least this many bytes counts them before it reads.
 pub const LONG_BLOCK_BYTES: usize = 256 << 10;
-/// Such reads under way on a shard hold at most this part of its memory: others wait in the order in which they came,
+/// Such reads under way on a shard hold at most 1/16 of its memory: others wait in the order in which they came,
 /// as long as they have time. One that needs more goes on alone.
-pub const LONG_ROWS_MEMORY_SHARE: usize = 16;
+pub const LONG_ROWS_MEMORY_DIVISOR: usize = 16;
 /// What a read of long rows keeps of its buffers for the next read, in bytes each.
 pub const SCRATCH_KEPT_BYTES_MAX: usize = 64 << 10;
 
-const _: () = assert!(MEMORY_BYTES_MIN / LONG_ROWS_MEMORY_SHARE >= LONG_BLOCK_BYTES);
+const _: () = assert!(MEMORY_BYTES_MIN / LONG_ROWS_MEMORY_DIVISOR >= LONG_BLOCK_BYTES);
 const _: () = assert!(LONG_BLOCK_BYTES < LARGE_ROW_BYTES, "a row that is named in a file is long");
 
 /// What a scan of a range is counted with for a lane of files with such blocks, in bytes: the largest window, which has
@@ -146,7 +147,7 @@ pub const fn lane_read_bytes(block_bytes: usize) -> usize {
 }
 
 const _: () = assert!(
-    MEMORY_BYTES_MIN / SCAN_MEMORY_SHARE
+    MEMORY_BYTES_MIN / SCAN_MEMORY_DIVISOR
         >= SCAN_BYTES + lane_read_bytes(model::limits::CHUNK_BYTES_MAX / 4),
     "the smallest shard reads a lane"
 );
@@ -170,9 +171,9 @@ pub const ZSTD_LEVEL_OF_LONG: i32 = 3;
 /// Files that a shard compresses at a time: one that is flushed, and one for each compaction.
 pub const CODEC_CONTEXTS: usize = 1 + COMPACTIONS_MAX;
 
-/// The schema, and what its tables need to be written, take at most this part of a shard's memory: a change that would
+/// The schema, and what its tables need to be written, take at most 1/2 of a shard's memory: a change that would
 /// take more is refused. What is there at a start is opened; what of it is beyond that is not taken from the data.
-pub const SCHEMA_MEMORY_SHARE: usize = 2;
+pub const SCHEMA_MEMORY_DIVISOR: usize = 2;
 
 /// Blocks of a file that are tried in a row before one is left out, if compression makes none of them smaller.
 pub const VAIN_TRIES_MAX: u32 = 4;
@@ -264,9 +265,9 @@ const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 pub const COMPACTIONS_MAX: usize = 2;
 
 /// A compaction is small if its inputs have at most a fourth of the bytes of the largest one's that is under way.
-pub const COMPACTION_SMALL_PART: u64 = 4;
+pub const COMPACTION_SMALL_DIVISOR: u64 = 4;
 
-/// So many merges that have ended are remembered by a shard, in about 200 bytes each.
+/// How many merges that have ended a shard remembers, in about 200 bytes each.
 pub const COMPACTION_HISTORY_MAX: usize = 256;
 
 /// From so many runs that wait to be merged in one table on, writers are slowed.
@@ -292,7 +293,8 @@ pub const BACKLOG_TASKS_MAX: usize = 4;
 /// Where a merge does not fit the disk, a strategy is asked for so many others of each kind.
 pub const SMALLER_TASKS_MAX: usize = 8;
 
-/// So many merges of a table are tried at once, each smaller than what was free when the one before did not fit.
+/// At most this many merges of a table are tried at once, each smaller than what was free when the one before did not
+/// fit.
 pub const SMALLER_MERGES_MAX: usize = 3;
 
 /// Rows of a flush that are looked for in the older files of its table. Where half of the bytes are of rows that are
@@ -324,22 +326,22 @@ pub const OVERWRITTEN_RATIO_MAX: f64 = 16.0;
 /// Overwritten rows that take less than this are no reason to merge everything.
 pub const SURPLUS_BYTES_MIN: u64 = 32 << 20;
 
-/// All runs are merged when their surplus is this part of what the goal allows: a merge takes its time, and what is
+/// All runs are merged when their surplus is 0.8 of what the goal allows: a merge takes its time, and what is
 /// written meanwhile comes on top.
-pub const SPACE_DUE_PART: f64 = 0.8;
+pub const SPACE_DUE_FACTOR: f64 = 0.8;
 
-/// Writers are slowed from a surplus of this part of the goal's, with [`SPACE_SLOW_FLUSHES`] added: as if
+/// Writers are slowed from a surplus of 0.9 of the goal's, with [`SPACE_SLOW_FLUSHES`] added: as if
 /// [`BACKLOG_RUNS_SLOW`] runs waited to be merged.
-pub const SPACE_SLOW_PART: f64 = 0.9;
+pub const SPACE_SLOW_FACTOR: f64 = 0.9;
 
 /// Flushes that are added to the surplus from which writers are slowed. Memtables count as surplus, and half of one is
 /// full as a rule: so one flush slows no small table.
 pub const SPACE_SLOW_FLUSHES: f64 = 0.75;
 
-/// Writers are slowed the most from a surplus of this part of the goal's, with [`SPACE_FULL_FLUSHES`] added: with
+/// Writers are slowed the most from a surplus of 1.2 of the goal's, with [`SPACE_FULL_FLUSHES`] added: with
 /// 1 million records of 1 KB overwritten as fast as they go, in 512 MB, the files took 1.45 times the live rows at most
 /// (docs/benchmarks.md).
-pub const SPACE_FULL_PART: f64 = 1.2;
+pub const SPACE_FULL_FACTOR: f64 = 1.2;
 
 /// Flushes that are added to the surplus at which writers are slowed the most.
 pub const SPACE_FULL_FLUSHES: f64 = 1.25;
@@ -350,13 +352,14 @@ pub const SPACE_SLOW_FLUSHES_MIN: f64 = 1.5;
 /// Surplus of fewer flushes than these does not slow writers the most.
 pub const SPACE_FULL_FLUSHES_MIN: f64 = 3.0;
 
-/// Where rows are overwritten, level 0 of levels goes down when its surplus is this part of the last level.
-pub const LEVEL_0_SURPLUS_PART: f64 = 0.04;
+/// Where rows are overwritten, level 0 of levels goes down when its surplus is 0.04 of the last level.
+pub const LEVEL_0_SURPLUS_FACTOR: f64 = 0.04;
 
-/// The same where the last level is level 1, and there are none between.
-pub const LEVEL_0_SURPLUS_ALONE_PART: f64 = 0.1;
+/// The same where the last level is level 1, and there are none between: 0.1.
+pub const LEVEL_0_SURPLUS_ALONE_FACTOR: f64 = 0.1;
 
-const _: () = assert!(SPACE_DUE_PART < SPACE_SLOW_PART && SPACE_SLOW_PART < SPACE_FULL_PART);
+const _: () =
+    assert!(SPACE_DUE_FACTOR < SPACE_SLOW_FACTOR && SPACE_SLOW_FACTOR < SPACE_FULL_FACTOR);
 const _: () = assert!(SPACE_SLOW_FLUSHES < SPACE_FULL_FLUSHES);
 const _: () = assert!(SPACE_SLOW_FLUSHES_MIN < SPACE_FULL_FLUSHES_MIN);
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
@@ -424,16 +427,16 @@ pub const MEMORY_BYTES_MIN: usize = 4 << 20;
 /// How long a writer is kept waiting when memtables are nearly full.
 pub const WRITE_DELAY_US_MAX: u32 = 50_000;
 
-/// The part of a shard's memory that writes may take which wait for space in the memtables or in the log; more
-/// are `Overloaded`.
-pub const DEFERRED_MEMORY_SHARE: usize = 16;
+/// Writes that wait for space in the memtables or in the log take at most 1/16 of a shard's memory; more are
+/// `Overloaded`.
+pub const DEFERRED_MEMORY_DIVISOR: usize = 16;
 
 /// What a write that waits for space takes beside its bytes.
 pub const DEFERRED_OVERHEAD_BYTES: usize = 64;
 
-/// The part of a shard's memory that writes may take which wait for others of their partitions, and as much again that
-/// what they have read may take; more are `Overloaded`.
-pub const QUEUED_MEMORY_SHARE: usize = 32;
+/// Writes that wait for others of their partitions take at most 1/32 of a shard's memory, and what they have read
+/// as much again; more are `Overloaded`.
+pub const QUEUED_MEMORY_DIVISOR: usize = 32;
 
 /// How often one statement may add to one value (`v = v + 1 IF ..`): sums are made in one step of a core,
 /// and one of long decimals takes a tenth of a millisecond.

@@ -69,7 +69,7 @@ impl Overwriting {
         Overwriting { ratio: Cell::new(Some(ratio)), ..Overwriting::default() }
     }
 
-    /// So many bytes of memory became a file.
+    /// Bytes of memory that became a file.
     pub(crate) fn was_flushed(&self, file_bytes: u64, memory_bytes: usize) {
         let part = file_bytes as f64 / memory_bytes.max(1) as f64;
         self.file_part.set(Some(part.min(1.0)));

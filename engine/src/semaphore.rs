@@ -40,7 +40,7 @@ pub struct Permit<'s> {
 }
 
 impl Semaphore {
-    /// So many units.
+    /// How many units.
     pub fn new(units: u64) -> Semaphore {
         let state = State { free: units, next: 0, waiting: BTreeMap::new() };
         Semaphore { units, state: RefCell::new(state) }

@@ -91,7 +91,7 @@ impl SpaceLedger {
 }
 
 impl Promise {
-    /// So many bytes are on the disk now, less those that were freed for them.
+    /// Bytes that are on the disk now, less those that were freed for them.
     pub(crate) fn hold(&self, held_bytes: u64) {
         let promised_bytes = self.bytes_max.saturating_sub(held_bytes);
         let before = self.promised_bytes.replace(promised_bytes);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
 use engine::limits::{
-    OVERLAY_BYTES_MAX, OVERLAY_MEMTABLE_BYTES, QUEUED_MEMORY_SHARE, READING_WRITES_MAX,
+    OVERLAY_BYTES_MAX, OVERLAY_MEMTABLE_BYTES, QUEUED_MEMORY_DIVISOR, READING_WRITES_MAX,
 };
 use engine::{Engine, Error, Result};
 use futures_lite::future::yield_now;
@@ -313,7 +313,7 @@ fn writes_that_wait_for_a_truncation_hold_up_no_other_table_and_are_given_up_in_
 #[test]
 fn overlays_of_many_partitions_keep_to_the_bound_of_the_queues() {
     on_shard(7, async |engine, sim| {
-        let bound = (config(7).memory_bytes / QUEUED_MEMORY_SHARE) as u64;
+        let bound = (config(7).memory_bytes / QUEUED_MEMORY_DIVISOR) as u64;
         let count = 2 * bound / OVERLAY_MEMTABLE_BYTES as u64;
         let key = |at: u64| [b"key".as_slice(), &number(at)].concat();
         sim.set_faults(Faults { suspensions_max: 20_000, ..Faults::default() });

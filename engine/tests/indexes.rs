@@ -881,7 +881,7 @@ async fn open_large(disk: &Disk, exec: &SimExec, schema: &Schema) -> Rc<Engine> 
     shard::open(disk, exec, large(2), schema).await
 }
 
-/// So many rows that the sort of their terms is written out.
+/// Enough rows that the sort of their terms is written out.
 async fn write_many(engine: &Engine, table: &Table) {
     for from in (0..18_000).step_by(250) {
         let rows: Vec<(i32, i32)> = (from..from + 250).map(|c| (c, c * 7)).collect();

@@ -7,7 +7,7 @@ mod shard;
 use std::cell::Cell as Flag;
 
 use engine::limits::{
-    CHANGED_LIST_ELEMENTS_MAX, LIST_CHANGES_MAX, MEMORY_BYTES_MIN, QUEUED_MEMORY_SHARE,
+    CHANGED_LIST_ELEMENTS_MAX, LIST_CHANGES_MAX, MEMORY_BYTES_MIN, QUEUED_MEMORY_DIVISOR,
     READING_WRITES_MAX, READING_WRITES_QUEUED_MAX,
 };
 use engine::{Config, Engine, Error, Turn};
@@ -275,7 +275,7 @@ fn the_queues_are_bounded_and_empty_themselves() {
         let value = vec![b'v'; 20 << 10];
         let big = changes(1, 2, &[set(0, &value)]);
         let taken = (0..100).take_while(|ticket| engine.write(&big, *ticket).is_ok()).count();
-        let bytes_max = MEMORY_BYTES_MIN / QUEUED_MEMORY_SHARE;
+        let bytes_max = MEMORY_BYTES_MIN / QUEUED_MEMORY_DIVISOR;
         assert!(taken > 0 && taken * big.len() <= bytes_max, "{taken}");
         let full = Error::Overloaded("memory of writes that wait for others of their partition");
         assert_eq!(engine.write(&big, 100), Err(full));

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use engine::io::{Faults, Rng, SimDisk};
-use engine::limits::LONG_ROWS_MEMORY_SHARE;
+use engine::limits::LONG_ROWS_MEMORY_DIVISOR;
 use engine::{Config, Engine, commitlog};
 use futures_lite::future::{poll_once, yield_now};
 use messina_engine as engine;
@@ -121,7 +121,7 @@ fn point_reads_of_a_long_row_hold_a_part_of_the_memory_and_are_all_answered() {
 fn a_read_of_a_long_row_that_is_dropped_lets_the_next_one_begin_and_short_rows_wait_for_none() {
     const BYTES: usize = 400 << 10;
     let config = config(2, 16 << 20);
-    let most = (config.memory_bytes / LONG_ROWS_MEMORY_SHARE) as u64;
+    let most = (config.memory_bytes / LONG_ROWS_MEMORY_DIVISOR) as u64;
     let short = |key: u8| record(&[key], 1, 100);
     let files = [record(b"long", 1, BYTES), record(b"long", 2, BYTES)].into_iter();
     let files = files.chain((0..20).map(short)).collect();

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use engine::io::{Disk, Rng, SimDisk, SimExec};
 use engine::limits::{
-    LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD, SCAN_BYTES, SCAN_MEMORY_SHARE, lane_read_bytes,
+    LOOKUP_AHEAD_BYTES, LOOKUP_FILES_AHEAD, SCAN_BYTES, SCAN_MEMORY_DIVISOR, lane_read_bytes,
 };
 use engine::{Config, Engine, LookupPolicy, commitlog};
 use futures_lite::future::yield_now;
@@ -148,7 +148,7 @@ async fn begin_scans(engine: &Rc<Engine>, sim: &SimDisk, exec: &SimExec) -> Rc<c
             engine.read(&select_all(LATER_S), &mut rows, pause).await.unwrap();
         });
     }
-    let scans_bytes = (engine.memory_bytes() / SCAN_MEMORY_SHARE) as u64;
+    let scans_bytes = (engine.memory_bytes() / SCAN_MEMORY_DIVISOR) as u64;
     let of_scan = (SCAN_BYTES + lane_read_bytes(CHUNK_BYTES_MAX)) as u64;
     while engine.stats().scan_bytes + of_scan <= scans_bytes {
         yield_now().await;

@@ -7,7 +7,7 @@ mod shard;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
-use engine::limits::SCHEMA_MEMORY_SHARE;
+use engine::limits::SCHEMA_MEMORY_DIVISOR;
 use engine::{Config, Engine, Error, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -230,7 +230,7 @@ fn a_change_of_the_schema_that_would_take_half_of_the_memory_is_refused() {
         let keyspace =
             SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let mut made = vec![keyspace];
-        let most = (64 << 20) / SCHEMA_MEMORY_SHARE as u64;
+        let most = (64 << 20) / SCHEMA_MEMORY_DIVISOR as u64;
         let follow = |made: &[SchemaChange]| {
             let schema = Schema::of_changes(made.iter().cloned()).unwrap();
             engine.set_schema(&schema);

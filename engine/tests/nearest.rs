@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use engine::io::{Disk, SimExec};
-use engine::limits::{NEAREST_MEMORY_SHARE, nearest_candidate_bytes, nearest_rows_bytes};
+use engine::limits::{NEAREST_MEMORY_DIVISOR, nearest_candidate_bytes, nearest_rows_bytes};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -135,7 +135,7 @@ fn searches_at_once_take_a_part_of_the_memory_and_all_are_answered() {
     const SEARCHES: usize = 40;
     let memory_bytes = 64 << 20;
     let bytes = nearest_rows_bytes(memory_bytes) + nearest_candidate_bytes(memory_bytes);
-    let most = (memory_bytes / NEAREST_MEMORY_SHARE / (2 * bytes)).max(1);
+    let most = (memory_bytes / NEAREST_MEMORY_DIVISOR / (2 * bytes)).max(1);
     on_sim(6, async move |_, disk: Disk, exec: SimExec| {
         let table = table();
         let config = |seed| engine::Config { memory_bytes, ..config(seed) };

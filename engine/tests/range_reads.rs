@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine::Config;
-use engine::limits::{SCAN_BYTES, SCAN_MEMORY_SHARE, lane_read_bytes};
+use engine::limits::{SCAN_BYTES, SCAN_MEMORY_DIVISOR, lane_read_bytes};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -45,7 +45,7 @@ impl RowSink for Count {
 #[test]
 fn range_reads_at_once_hold_a_part_of_the_memory_and_are_all_answered() {
     let config = Config { memory_bytes: 32 << 20, ..config(3) };
-    let most = config.memory_bytes / SCAN_MEMORY_SHARE;
+    let most = config.memory_bytes / SCAN_MEMORY_DIVISOR;
     let of_read = SCAN_BYTES + RUNS as usize * lane_read_bytes(16 << 10);
     on_shard(config, schema_of([key_value(Default::default())]), async move |engine, _, exec| {
         for run in 0..RUNS {
@@ -89,7 +89,7 @@ fn reads_of_long_rows_count_with_these() {
     const LONG: usize = 300 << 10;
     let log = engine::commitlog::Config { segment_bytes: 4 << 20, ..config(5).log };
     let config = Config { memory_bytes: 32 << 20, log, ..config(5) };
-    let most = config.memory_bytes / SCAN_MEMORY_SHARE / (2 * LONG);
+    let most = config.memory_bytes / SCAN_MEMORY_DIVISOR / (2 * LONG);
     on_shard(config, schema_of([key_value(Default::default())]), async move |engine, _, exec| {
         for key in 0..12 {
             write(&engine, &put(key, &[7; LONG])).await.unwrap();

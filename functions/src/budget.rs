@@ -79,7 +79,7 @@ impl Budget {
         self.runs.set(runs);
     }
 
-    /// So many instructions were executed since the last look, or a function is called, which counts for as many; an
+    /// Instructions that were executed since the last check, or a function is called, which counts for as many; an
     /// error if the call has taken too much.
     pub(crate) fn look(&self) -> Result<(), String> {
         if !self.runs.get() {

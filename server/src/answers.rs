@@ -7,14 +7,14 @@
 //! answer is delivered ─► the lease is over; its bytes are unsent until the client takes them
 //! ```
 //!
-//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_SHARE`]. Not counted: what the
+//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_DIVISOR`]. Not counted: what the
 //! engine holds for a read, and what is on its way between cores: these have parts of the memory of their own
-//! (`engine::limits::SCAN_MEMORY_SHARE`, `shard::limits::PIECES_MEMORY_SHARE`).
+//! (`engine::limits::SCAN_MEMORY_DIVISOR`, `shard::limits::PIECES_MEMORY_DIVISOR`).
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::limits::{ANSWER_ALONE_MEMORY_SHARE, ANSWER_BYTES_SMALL, ANSWER_MEMORY_SHARE};
+use crate::limits::{ANSWER_ALONE_MEMORY_DIVISOR, ANSWER_BYTES_SMALL, ANSWER_MEMORY_DIVISOR};
 
 /// What a lease grows by, in bytes: small answers are counted once.
 const LEASE_STEP_BYTES: u64 = 1 << 10;
@@ -32,8 +32,8 @@ pub(crate) struct Answers {
 impl Answers {
     /// No answers, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64) -> Rc<Answers> {
-        let bytes_max = memory_bytes / ANSWER_MEMORY_SHARE;
-        let alone_bytes_max = memory_bytes / ANSWER_ALONE_MEMORY_SHARE;
+        let bytes_max = memory_bytes / ANSWER_MEMORY_DIVISOR;
+        let alone_bytes_max = memory_bytes / ANSWER_ALONE_MEMORY_DIVISOR;
         let (leased_bytes, unsent_bytes) = Default::default();
         Rc::new(Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes })
     }

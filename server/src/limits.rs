@@ -8,9 +8,9 @@ pub(crate) const SHARD_MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// How much of a shard's memory its data gets: the rest is for requests, connections and code.
 pub(crate) const ENGINE_MEMORY_PERCENT: u64 = 80;
 
-/// The part of a core's memory that its prepared statements may take. With the least memory that is 1 MiB; the half
+/// Prepared statements take at most 1/64 of a core's memory. With the least memory that is 1 MiB; the half
 /// that was used last, some hundred statements, is never forgotten.
-pub(crate) const PREPARED_MEMORY_SHARE: u64 = 64;
+pub(crate) const PREPARED_MEMORY_DIVISOR: u64 = 64;
 
 /// A segment of the commit log, unless configured.
 pub(crate) const COMMITLOG_SEGMENT_BYTES: u64 = engine::limits::SEGMENT_BYTES as u64;
@@ -75,34 +75,33 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
-/// From this part of these two limits on, nothing is read from connections that wait for an answer.
+/// From 75 % of these two limits on, nothing is read from connections that wait for an answer.
 pub(crate) const HELD_BACK_PERCENT: usize = 75;
-/// The part of a shard's memory that requests in flight and answers not yet sent may take; more
-/// are answered OVERLOADED.
-pub(crate) const REQUEST_MEMORY_SHARE: u64 = 10;
+/// Requests in flight and answers not yet sent take at most 1/10 of a shard's memory; more are answered OVERLOADED.
+pub(crate) const REQUEST_MEMORY_DIVISOR: u64 = 10;
 
-/// Beyond both, this part of them is kept for requests of clients that have none in flight and of at most
+/// Beyond both, 1/8 of them is kept for requests of clients that have none in flight and of at most
 /// [`FIRST_REQUEST_BYTES_MAX`]: a driver that connects asks a few such, and takes a node that refuses them for dead.
-pub(crate) const FIRST_REQUEST_SHARE: u64 = 8;
+pub(crate) const FIRST_REQUEST_DIVISOR: u64 = 8;
 /// Bytes of such a request.
 pub(crate) const FIRST_REQUEST_BYTES_MAX: u32 = 4 << 10;
 
-/// So many bytes of a frame that is not whole yet may wait for the rest of it, however much is in flight.
+/// At most this many bytes of an incomplete frame may wait for the rest of it, however much is in flight.
 pub(crate) const PARTIAL_BYTES_FREE: usize = 1 << 10;
 
-/// The part of a shard's memory that answers take while they are made and until they are read. When it is used up,
+/// Answers take at most 1/8 of a shard's memory while they are made and until they are read. When it is used up,
 /// pages end earlier, and a read that has no pages is answered OVERLOADED.
-pub(crate) const ANSWER_MEMORY_SHARE: u64 = 8;
-/// The part of it that one answer takes at most, while there is no other.
-pub(crate) const ANSWER_ALONE_MEMORY_SHARE: u64 = 6;
+pub(crate) const ANSWER_MEMORY_DIVISOR: u64 = 8;
+/// One answer takes at most 1/6 of the memory, while there is no other.
+pub(crate) const ANSWER_ALONE_MEMORY_DIVISOR: u64 = 6;
 /// An answer of so many bytes is made while larger ones hold all that answers may, until they hold twice as much.
 pub(crate) const ANSWER_BYTES_SMALL: u64 = 16 << 10;
 /// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
 /// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
 pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;
-/// The part of a shard's memory that one row may have, if that is less than `engine::limits::ROW_BYTES_MAX`: merging,
+/// One row has at most 1/10 of a shard's memory, if that is less than `engine::limits::ROW_BYTES_MAX`: merging,
 /// flushing and reading hold some copies of it.
-pub(crate) const ROW_MEMORY_SHARE: u64 = 10;
+pub(crate) const ROW_MEMORY_DIVISOR: u64 = 10;
 /// The longest answer that is made inside a pass, straight into its connection's buffer, in bytes.
 pub(crate) const PASS_ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -147,7 +146,7 @@ pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Fingerprints that one core counts statements by.
 pub(crate) const STATEMENTS_MAX: usize = 256;
-/// So many of them, those used least, are forgotten when there are more.
+/// This many of them, those used least, are forgotten when there are more.
 pub(crate) const STATEMENTS_FORGOTTEN: usize = STATEMENTS_MAX / 8;
 
 const _: () = assert!(STATEMENTS_FORGOTTEN > 0);
@@ -155,22 +154,23 @@ const _: () = assert!(
     (STATEMENTS_MAX * 2 * cql::limits::FINGERPRINT_BYTES_MAX) as u64 <= SHARD_MEMORY_BYTES_MIN / 50
 );
 const _: () = assert!(SPARE_FRAMES_MAX * SPARE_FRAME_BYTES_MAX <= RECORD_BYTES_KEPT);
-const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ANSWER_MEMORY_SHARE);
+const _: () = assert!(ANSWER_ALONE_MEMORY_DIVISOR < ANSWER_MEMORY_DIVISOR);
 // A row that may be stored can be read.
-const _: () = assert!(ANSWER_ALONE_MEMORY_SHARE < ROW_MEMORY_SHARE);
-const _: () = assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_SHARE);
+const _: () = assert!(ANSWER_ALONE_MEMORY_DIVISOR < ROW_MEMORY_DIVISOR);
+const _: () =
+    assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_DIVISOR);
 const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
 const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.
-const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEMORY_SHARE);
+const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEMORY_DIVISOR);
 
 /// Partitions that `toppartitions` shows of reads and of writes.
 pub(crate) const HOT_PARTITIONS_SHOWN: usize = 10;
 /// How long `toppartitions` samples at most, in milliseconds.
 pub(crate) const HOT_SAMPLE_MS_MAX: u32 = 600_000;
-/// So many characters are shown of the keys of what is large.
+/// At most this many characters are shown of the keys of what is large.
 pub(crate) const LARGE_KEY_CHARS: usize = 1024;
 /// Bytes of the name that a client gives a change of counters: those of a UUID.
 pub(crate) const REQUEST_ID_BYTES: usize = 16;

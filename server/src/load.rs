@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use crate::answers::Answers;
 use crate::limits::{
-    FIRST_REQUEST_BYTES_MAX, FIRST_REQUEST_SHARE, HELD_BACK_PERCENT, PARTIAL_BYTES_FREE,
-    REQUEST_MEMORY_SHARE, SHARD_REQUESTS_MAX,
+    FIRST_REQUEST_BYTES_MAX, FIRST_REQUEST_DIVISOR, HELD_BACK_PERCENT, PARTIAL_BYTES_FREE,
+    REQUEST_MEMORY_DIVISOR, SHARD_REQUESTS_MAX,
 };
 
 /// What a waiting request takes beside its bytes.
@@ -35,7 +35,7 @@ pub(crate) struct Load {
 impl Load {
     /// Nothing in flight, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64, answers: Rc<Answers>) -> Load {
-        let bytes_max = memory_bytes / REQUEST_MEMORY_SHARE;
+        let bytes_max = memory_bytes / REQUEST_MEMORY_DIVISOR;
         Load { requests: 0, request_bytes: 0, partial_bytes: 0, answers, bytes_max }
     }
 
@@ -57,7 +57,7 @@ impl Load {
 
     #[cold]
     fn has_kept_place(&self, body_bytes: u32) -> bool {
-        let with_share = |most: u64| most + most / FIRST_REQUEST_SHARE;
+        let with_share = |most: u64| most + most / FIRST_REQUEST_DIVISOR;
         (self.requests as u64) < with_share(SHARD_REQUESTS_MAX as u64)
             && self.bytes() + held(body_bytes) <= with_share(self.bytes_max)
     }
@@ -193,7 +193,7 @@ mod tests {
         let mut many = load_of(1 << 40);
         (0..SHARD_REQUESTS_MAX).for_each(|_| many.take(0));
         assert!(!many.admits(0) && many.admits_first(0));
-        (0..SHARD_REQUESTS_MAX as u64 / FIRST_REQUEST_SHARE).for_each(|_| many.take(0));
+        (0..SHARD_REQUESTS_MAX as u64 / FIRST_REQUEST_DIVISOR).for_each(|_| many.take(0));
         assert!(!many.admits_first(0), "what is kept has an end, too");
     }
 

@@ -28,7 +28,7 @@ use crate::config::{Config, SyncMode};
 use crate::execute::snapshots::keep_expiring;
 use crate::execute::{Executor, NodeState, Peering, Settings, sum};
 use crate::guardrails::{Guardrails, is_setting};
-use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_SHARE, ROW_MEMORY_SHARE};
+use crate::limits::{ENGINE_MEMORY_PERCENT, PREPARED_MEMORY_DIVISOR, ROW_MEMORY_DIVISOR};
 use crate::listen::{Listeners, ShardListeners, steering_works};
 use crate::pass::{ADMIN_KEY, Pass, PassConfig};
 use crate::seal::Seal;
@@ -176,7 +176,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
 /// The limits of one row on a shard with so much memory.
 fn row_limits(memory_bytes: u64) -> RowLimits {
     let default = RowLimits::default();
-    RowLimits { bytes_max: default.bytes_max.min(memory_bytes / ROW_MEMORY_SHARE), ..default }
+    RowLimits { bytes_max: default.bytes_max.min(memory_bytes / ROW_MEMORY_DIVISOR), ..default }
 }
 
 fn settings(plan: &Plan) -> Settings {
@@ -185,7 +185,7 @@ fn settings(plan: &Plan) -> Settings {
     let pair = |line: &str| line.split_once(": ").map(|(n, v)| (n.to_owned(), v.to_owned()));
     Settings {
         shard_aware_port: plan.aware_port,
-        prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_SHARE) as usize,
+        prepared_bytes_max: (config.shard_memory_bytes() / PREPARED_MEMORY_DIVISOR) as usize,
         batch: config.batch,
         timeouts: config.timeouts,
         auto_snapshot: config.auto_snapshot,

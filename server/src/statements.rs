@@ -23,7 +23,7 @@ use hashbrown::HashMap;
 
 use crate::limits::{STATEMENTS_FORGOTTEN, STATEMENTS_MAX};
 
-/// So many executions of a statement are timed, each of them.
+/// The first executions of a statement are timed, each of them: this many.
 pub(crate) const TIMED_FIRST: u64 = 32;
 /// One of so many later ones is timed.
 pub(crate) const TIMED_EVERY: u64 = 32;

@@ -21,7 +21,7 @@ use crate::limits::{BATCH_RETRY, BATCHES_SENT_AT_ONCE, BATCHES_WAIT_MAX};
 use crate::message::{Reply, Request};
 use crate::outbox::{self, BatchesTable, Hands, Note, Part, Places, PlainPart};
 use crate::owner::ShardId;
-use crate::peers::{LineTo, Slot, Waiting};
+use crate::peers::{Line, Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::router::{join, split};
@@ -192,7 +192,7 @@ impl<P: Protocol> Shard<P> {
 
     async fn durably(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let slot = Slot::new();
-        let entry = self.peers.remember(Waiting::Task(slot.clone()));
+        let entry = self.peers.remember(Waiting::Task(Line::General, slot.clone()));
         if let Err(error) = write(Ticket::Entry(entry).to_bits()) {
             self.peers.forget(entry);
             return Err(error);
@@ -215,7 +215,7 @@ impl<P: Protocol> Shard<P> {
 /// What an outbox of this shard is done with: its own log, and requests of one line to its peers.
 pub(crate) struct ShardHands<'s, P: Protocol> {
     shard: &'s Shard<P>,
-    line: LineTo,
+    line: Line,
     /// The number of what a write has noted.
     note: Option<u64>,
 }
@@ -223,13 +223,13 @@ pub(crate) struct ShardHands<'s, P: Protocol> {
 impl<P: Protocol> Shard<P> {
     /// What an outbox is done with.
     pub(crate) fn hands(&self) -> ShardHands<'_, P> {
-        ShardHands { shard: self, line: LineTo::Any, note: None }
+        ShardHands { shard: self, line: Line::General, note: None }
     }
 
-    /// What this note of a write is sent with, by the second line: a peer may wait for its end. It goes to tables
+    /// What this note of a write is sent with, by a line of its own: a peer may wait for its end. It goes to tables
     /// without views, so its parts wait for no peer.
     pub(crate) fn hands_of_note(&self, number: u64) -> ShardHands<'_, P> {
-        ShardHands { shard: self, line: LineTo::Noted, note: Some(number) }
+        ShardHands { shard: self, line: Line::Noted, note: Some(number) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use crate::limits::{CONTENTION_INTERVAL, CONTENTION_WAIT_SHARE};
+use crate::limits::{CONTENTION_INTERVAL, CONTENTION_WAIT_DIVISOR};
 
 /// Whether one core is contended, as the kernel last counted.
 pub(crate) struct Contention {
@@ -40,7 +40,7 @@ impl Contention {
 }
 
 fn is_contended(waited: Duration, past: Duration) -> bool {
-    waited * CONTENTION_WAIT_SHARE > past
+    waited * CONTENTION_WAIT_DIVISOR > past
 }
 
 /// How long one thread has waited for a processor in all its life, as the kernel counts.

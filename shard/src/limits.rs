@@ -20,16 +20,16 @@ pub const MAILBOX_SLOTS_MAX: usize = 4096;
 /// memory is counted where the clients' requests are.
 pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 
-/// One of so many requests that may be with a peer unanswered is for what writes of bases have noted: rows of
+/// Of the requests that may be with a peer unanswered, 1/4 are for what writes of base tables have noted: rows of
 /// materialized views, for which writes that hold the others wait.
-pub const VIEW_CREDITS_OF: usize = 4;
+pub const VIEW_CREDITS_DIVISOR: usize = 4;
 
-/// The same for scans of ranges, each of which may take seconds: short requests have the others.
-pub const SCAN_CREDITS_OF: usize = 8;
-/// The same for reads of ranges by indexes: they wait behind no scan.
-pub const LOOKUP_CREDITS_OF: usize = 8;
-/// The same for what ends another request: that is answered at once, and waits behind no other.
-pub const END_CREDITS_OF: usize = 16;
+/// 1/8 are for scans of ranges, each of which may take seconds: short requests have the others.
+pub const SCAN_CREDITS_DIVISOR: usize = 8;
+/// 1/8 are for reads of ranges by indexes: they wait for no scan.
+pub const LOOKUP_CREDITS_DIVISOR: usize = 8;
+/// 1/16 are for what ends another request: that is answered at once, and waits for no other.
+pub const END_CREDITS_DIVISOR: usize = 16;
 
 /// Mail taken in one pass, so that sockets are not forgotten over it.
 pub const MAIL_BUDGET: usize = 1024;
@@ -83,8 +83,8 @@ pub const GAP_COUNTED_MAX: Duration = Duration::from_micros(500);
 
 /// How often a core asks whether others want it.
 pub const CONTENTION_INTERVAL: Duration = Duration::from_millis(100);
-/// A core that could not run for more than this part of its time, though it wanted to, is shared.
-pub const CONTENTION_WAIT_SHARE: u32 = 50;
+/// A core that could not run for more than 1/50 of its time, though it wanted to, is shared.
+pub const CONTENTION_WAIT_DIVISOR: u32 = 50;
 
 /// glommio's own preemption, put out of the way. When this timer fires between being armed and the
 /// first task, glommio takes the core for idle and sleeps on runnable tasks until the next event; a
@@ -105,7 +105,7 @@ pub const STALL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 pub const LARGE_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Characters of a partition key in such a line, in hexadecimal.
 pub const LARGE_LOG_KEY_CHARS: usize = 128;
-/// So many kinds of work are told apart; of those that come later only the group is known.
+/// At most this many kinds of work are told apart; of those that come later only the group is known.
 pub const STALLS_MAX: usize = 128;
 
 /// Rows of a base that a core writes to a view that is built at a time.
@@ -137,7 +137,7 @@ pub const PIECE_ROWS: u64 = 2000;
 pub const PIECE_BYTES_MIN: u64 = 64 << 10;
 /// The same on a core with so many bytes of memory.
 pub const fn piece_bytes(memory_bytes: u64) -> u64 {
-    let part = memory_bytes / PIECE_MEMORY_PARTS;
+    let part = memory_bytes / PIECE_MEMORY_DIVISOR;
     if part < PIECE_BYTES_MIN {
         PIECE_BYTES_MIN
     } else if part > PIECE_BYTES {
@@ -146,15 +146,15 @@ pub const fn piece_bytes(memory_bytes: u64) -> u64 {
         part
     }
 }
-/// A piece has at most one of so many parts of a core's memory.
-pub const PIECE_MEMORY_PARTS: u64 = 512;
+/// A piece has at most 1/512 of a core's memory.
+pub const PIECE_MEMORY_DIVISOR: u64 = 512;
 /// Pieces that a read holds at most: one is given, the next is on its way, and those asked ahead share one more.
 pub const PIECES_OF_READ: u64 = 3;
-/// The pieces of reads of keys of several owners take at most this part of a core's memory: other such reads wait in
+/// The pieces of reads of keys of several owners take at most 1/16 of a core's memory: other such reads wait in
 /// order before they ask for anything.
-pub const PIECES_MEMORY_SHARE: u64 = 16;
-/// The same of scans of ranges, and once more of reads of ranges by indexes.
-pub const RANGE_PIECES_MEMORY_SHARE: u64 = 20;
+pub const PIECES_MEMORY_DIVISOR: u64 = 16;
+/// Those of scans of ranges take at most 1/20, and those of reads of ranges by indexes as much again.
+pub const RANGE_PIECES_MEMORY_DIVISOR: u64 = 20;
 /// Owners that a read of a range asks at most before their turn comes. Those asked at one time share one piece's bytes;
 /// with earlier ones and the owner whose turn it is, a read holds a few pieces (`scatter.rs`).
 pub const OWNERS_AHEAD_MAX: usize = 15;
@@ -179,17 +179,16 @@ pub const REAP_INTERVAL_QUIET: Duration = Duration::from_micros(500);
 /// How long a core sleeps at most while the kernel, short of memory, has not taken all its operations on files.
 pub const RING_RETRY: Duration = Duration::from_millis(1);
 
-/// Of so many descriptors that the process may have ...
-pub const DESCRIPTORS_OF: u64 = 8;
-/// ... so many are for sstables, the shards' together. Half are for connections, the rest for logs, manifests, and
-/// files that are being written.
-pub const DESCRIPTORS_OF_SSTABLES: u64 = 3;
-/// A shard keeps at least so many sstables open.
+/// Of the descriptors that the process may have, 3/8 are for sstables, those of all shards together: numerator and
+/// divisor. Half are for connections, the rest for logs, manifests, and files that are being written.
+pub const DESCRIPTORS_FOR_SSTABLES: (u64, u64) = (3, 8);
+/// A shard keeps at least this many sstables open.
 pub const SSTABLES_OPEN_MIN: u64 = 16;
 
-/// How many sstables each of some shards keeps open, if the process may have so many descriptors.
+/// How many sstables each of `shards` keeps open, if the process may have so many descriptors.
 pub const fn sstables_open_max(descriptors: u64, shards: usize) -> usize {
-    let share = descriptors / DESCRIPTORS_OF * DESCRIPTORS_OF_SSTABLES / shards as u64;
+    let (numerator, divisor) = DESCRIPTORS_FOR_SSTABLES;
+    let share = descriptors / divisor * numerator / shards as u64;
     if share > SSTABLES_OPEN_MIN { share as usize } else { SSTABLES_OPEN_MIN as usize }
 }
 
@@ -207,27 +206,30 @@ const _: () = assert!(JOB_CHECK_BYTES * 8 <= engine::limits::MEMORY_BYTES_MIN as
 const _: () = assert!(SHARDS_MAX <= u16::MAX as usize, "a shard's number is sixteen bits");
 const _: () = assert!(PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(
-    engine::limits::MEMORY_BYTES_MIN as u64 / RANGE_PIECES_MEMORY_SHARE
+    engine::limits::MEMORY_BYTES_MIN as u64 / RANGE_PIECES_MEMORY_DIVISOR
         >= PIECES_OF_READ * piece_bytes(engine::limits::MEMORY_BYTES_MIN as u64),
     "the smallest core has space for a read"
 );
 const _: () = assert!(
-    PIECE_MEMORY_PARTS >= 8 * RANGE_PIECES_MEMORY_SHARE * PIECES_OF_READ,
+    PIECE_MEMORY_DIVISOR >= 8 * RANGE_PIECES_MEMORY_DIVISOR * PIECES_OF_READ,
     "eight scans have space at a time, unless a piece is the least there is"
 );
-const _: () = assert!(PIECES_MEMORY_SHARE <= RANGE_PIECES_MEMORY_SHARE, "and more reads of keys");
+const _: () =
+    assert!(PIECES_MEMORY_DIVISOR <= RANGE_PIECES_MEMORY_DIVISOR, "and more reads of keys");
 const _: () = assert!((OWNERS_AHEAD_MAX as u64 + 1) * PIECE_BYTES_MIN <= PIECE_BYTES);
 const _: () = assert!(MAILBOX_SLOTS_MIN.is_power_of_two());
-const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_OF, "each line has credits");
-const _: () = assert!(END_CREDITS_OF >= VIEW_CREDITS_OF && END_CREDITS_OF >= SCAN_CREDITS_OF);
-const _: () = assert!(END_CREDITS_OF >= LOOKUP_CREDITS_OF);
+const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_DIVISOR, "each line has credits");
 const _: () = assert!(
-    MAILBOX_SLOTS_MIN / VIEW_CREDITS_OF
-        + MAILBOX_SLOTS_MIN / SCAN_CREDITS_OF
-        + MAILBOX_SLOTS_MIN / LOOKUP_CREDITS_OF
-        + MAILBOX_SLOTS_MIN / END_CREDITS_OF
+    END_CREDITS_DIVISOR >= VIEW_CREDITS_DIVISOR && END_CREDITS_DIVISOR >= SCAN_CREDITS_DIVISOR
+);
+const _: () = assert!(END_CREDITS_DIVISOR >= LOOKUP_CREDITS_DIVISOR);
+const _: () = assert!(
+    MAILBOX_SLOTS_MIN / VIEW_CREDITS_DIVISOR
+        + MAILBOX_SLOTS_MIN / SCAN_CREDITS_DIVISOR
+        + MAILBOX_SLOTS_MIN / LOOKUP_CREDITS_DIVISOR
+        + MAILBOX_SLOTS_MIN / END_CREDITS_DIVISOR
         < MAILBOX_SLOTS_MIN * 3 / 4,
-    "the first line has a good part of the credits"
+    "general requests have a good part of the credits"
 );
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());
 const _: () = assert!(MAILBOX_SLOTS_MIN <= MAILBOX_SLOTS_MAX);

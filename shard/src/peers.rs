@@ -10,13 +10,13 @@
 //! Invariants
 //! 1. At most `credit` requests to a peer are with it unanswered, half of the slots of the ring back, so a reply never
 //!    finds the mailbox full.
-//! 2. There are five lines to a peer, each with credits of its own. Requests of one line reach the peer in the order in
-//!    which they were sent: none passes those that wait for a credit. So scans of ranges, which take long, take no
-//!    credit of what is short or goes by an index, and what ends a read waits for none of those.
-//! 3. An answer to a request of the second line waits for no other request to a core. An answer to one of the first may
-//!    wait for requests of the second (a write of a base, for the rows of its views), and not for those of the first.
-//!    (Changes of the schema and what operators ask wait for others of the first: they are few, and these wait for
-//!    none.) So cores that have given all their credits to each other get answers all the same.
+//! 2. Each [`Line`] to a peer has credits of its own. Requests of one line reach the peer in the order in which they
+//!    were sent: none passes those that wait for a credit. So scans of ranges, which take long, take no credit of what
+//!    is short or goes by an index, and what ends a read waits for none of those.
+//! 3. No deadlock: a request of [`Line::General`] may wait for requests of [`Line::Noted`] (a write of a base, for the
+//!    rows of its views), and those wait for no other core. Requests of one line never wait for others of that line,
+//!    but for changes of the schema and what operators ask: they are few, and wait for general ones that wait for none.
+//!    So cores that have given all their credits to each other get answers all the same.
 //! 4. A read that its task has left is ended where it is: one that waits for a credit is never sent, of one that was
 //!    sent the peer is told.
 //! 5. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
@@ -30,8 +30,8 @@ use engine::{Error, Result};
 use slab::Slab;
 
 use crate::limits::{
-    END_CREDITS_OF, LOOKUP_CREDITS_OF, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX, SCAN_CREDITS_OF,
-    VIEW_CREDITS_OF,
+    END_CREDITS_DIVISOR, LOOKUP_CREDITS_DIVISOR, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX,
+    SCAN_CREDITS_DIVISOR, VIEW_CREDITS_DIVISOR,
 };
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
@@ -80,58 +80,47 @@ pub(crate) enum Waiting<R> {
     Peer(Asker),
     /// The layer above, for the answer to a question under a number of its choice.
     Caller(u32),
-    /// A task of this core.
-    Task(Rc<Slot<R>>),
-    /// A task that does what a write of a base has noted, for whose end a peer may wait: its requests are of the second
-    /// line.
-    NotedTask(Rc<Slot<R>>),
-    /// A task that scans a range: its requests are of the third line.
-    ScanTask(Rc<Slot<R>>),
-    /// A task that may read a range by an index: its requests are of the fourth line.
-    LookupTask(Rc<Slot<R>>),
-    /// No one: the request, of the fifth line, ends the read for which a task has waited in this slot, or something of
-    /// the layer above.
+    /// A task of this core, whose request is of this line.
+    Task(Line, Rc<Slot<R>>),
+    /// No one: the request ends the read for which a task has waited in this slot, or something of the layer above.
     End(Option<Rc<Slot<R>>>),
 }
 
 impl<R> Waiting<R> {
     /// The line of the request for whose answer it waits.
-    fn line(&self) -> LineTo {
+    fn line(&self) -> Line {
         match self {
-            Waiting::NotedTask(_) => LineTo::Noted,
-            Waiting::ScanTask(_) => LineTo::Scans,
-            Waiting::LookupTask(_) => LineTo::Lookups,
-            Waiting::End(_) => LineTo::Ends,
-            _ => LineTo::Any,
+            Waiting::Task(line, _) => *line,
+            Waiting::End(_) => Line::Ends,
+            _ => Line::General,
         }
     }
 
     /// Where a task of this core waits for the reply.
     fn slot(&self) -> Option<&Rc<Slot<R>>> {
         match self {
-            Waiting::Task(slot) | Waiting::NotedTask(slot) => Some(slot),
-            Waiting::ScanTask(slot) | Waiting::LookupTask(slot) => Some(slot),
+            Waiting::Task(_, slot) => Some(slot),
             _ => None,
         }
     }
 }
 
-/// One of the lines to a peer.
+/// Which line to a peer a request is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LineTo {
-    /// The first: of all requests but those of the others.
-    Any,
-    /// The second: of what writes of bases have noted.
+pub(crate) enum Line {
+    /// Every request that is not of another line.
+    General,
+    /// What writes of base tables have noted: the rows of their views. A peer may wait for its end.
     Noted,
-    /// The third: of scans of ranges.
+    /// Scans of ranges.
     Scans,
-    /// The fourth: of reads of ranges that may use an index.
+    /// Reads of ranges that may use an index.
     Lookups,
-    /// The fifth: of what ends another request, which is answered at once.
+    /// What ends another request, and is answered at once.
     Ends,
 }
 
-impl LineTo {
+impl Line {
     /// How many there are.
     const COUNT: usize = 5;
 }
@@ -181,14 +170,14 @@ pub(crate) struct Peers<P: Protocol> {
     inbox: RefCell<Inbox<Mail<P>>>,
     outbox: RefCell<Outbox<Mail<P>>>,
     /// The lines to each peer: what may still be sent, and what waits until more may.
-    to: RefCell<Vec<[Line<P::Ask>; LineTo::COUNT]>>,
+    to: RefCell<Vec<[LineState<P::Ask>; Line::COUNT]>>,
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
     /// Reads whose tasks are gone, and of which the peer does not know it yet.
     unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
 }
 
-/// Requests to one peer.
-struct Line<A> {
+/// The requests of one line to one peer.
+struct LineState<A> {
     /// Requests that may still be sent.
     credits: usize,
     /// As many while the peer has answered all before.
@@ -197,10 +186,10 @@ struct Line<A> {
     queue: VecDeque<(u32, Request<A>)>,
 }
 
-impl<A> Line<A> {
-    fn new(credits: usize) -> Line<A> {
+impl<A> LineState<A> {
+    fn new(credits: usize) -> LineState<A> {
         assert!(credits > 0, "a ring has slots for a request and its reply");
-        Line { credits, credits_max: credits, queue: VecDeque::new() }
+        LineState { credits, credits_max: credits, queue: VecDeque::new() }
     }
 }
 
@@ -212,15 +201,21 @@ impl<P: Protocol> Peers<P> {
     pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
-        let parts = [VIEW_CREDITS_OF, SCAN_CREDITS_OF, LOOKUP_CREDITS_OF, END_CREDITS_OF];
+        let parts = [
+            VIEW_CREDITS_DIVISOR,
+            SCAN_CREDITS_DIVISOR,
+            LOOKUP_CREDITS_DIVISOR,
+            END_CREDITS_DIVISOR,
+        ];
         let [noted, scans, lookups, ends] = parts.map(|part| (credits / part).max(1));
-        let any = credits - noted - scans - lookups - ends;
-        let credits = [any, noted, scans, lookups, ends];
+        let general = credits - noted - scans - lookups - ends;
+        // In the order of `Line`.
+        let credits = [general, noted, scans, lookups, ends];
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
             outbox: RefCell::new(outbox),
-            to: RefCell::new((0..shards).map(|_| credits.map(Line::new)).collect()),
+            to: RefCell::new((0..shards).map(|_| credits.map(LineState::new)).collect()),
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
         }
@@ -261,7 +256,7 @@ impl<P: Protocol> Peers<P> {
 
     /// `Overloaded` while so many requests to `peer` wait that it is asked for nothing new.
     pub(crate) fn check_place(&self, peer: ShardId) -> Result<()> {
-        let waiting = self.to.borrow()[peer.index()][LineTo::Any as usize].queue.len();
+        let waiting = self.to.borrow()[peer.index()][Line::General as usize].queue.len();
         if waiting < PEER_QUEUE_REQUESTS_MAX {
             return Ok(());
         }
@@ -296,9 +291,9 @@ impl<P: Protocol> Peers<P> {
         }
     }
 
-    /// Whether requests of the first line wait for credits of this peer.
+    /// Whether general requests wait for credits of this peer.
     pub(crate) fn has_queue(&self, peer: ShardId) -> bool {
-        !self.to.borrow()[peer.index()][LineTo::Any as usize].queue.is_empty()
+        !self.to.borrow()[peer.index()][Line::General as usize].queue.is_empty()
     }
 
     /// Puts a request whose credit is spent into the ring.
@@ -308,7 +303,7 @@ impl<P: Protocol> Peers<P> {
     }
 
     /// A peer has answered a request: its credit goes to the one of its line that has waited longest.
-    fn answered(&self, peer: ShardId, line: LineTo) {
+    fn answered(&self, peer: ShardId, line: Line) {
         let mut lines = self.to.borrow_mut();
         let line = &mut lines[peer.index()][line as usize];
         while let Some((id, request)) = line.queue.pop_front() {

@@ -24,7 +24,7 @@ use crate::message::{Reply, Request};
 use crate::outbox::Part;
 use crate::owner::{ShardId, Sharder};
 use crate::page::Page;
-use crate::peers::{LineTo, Slot, Waiting};
+use crate::peers::{Line, Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
 use crate::scatter::{KeysWalk, Owners, owners};
@@ -95,13 +95,13 @@ impl<P: Protocol> Shard<P> {
 
     /// Asks a peer and waits for its reply.
     pub(crate) async fn call(&self, to: ShardId, request: Request<P::Ask>) -> Reply<P::Answer> {
-        self.call_by(LineTo::Any, to, request).await
+        self.call_by(Line::General, to, request).await
     }
 
     /// The same by one of the lines.
     pub(crate) async fn call_by(
         &self,
-        line: LineTo,
+        line: Line,
         to: ShardId,
         request: Request<P::Ask>,
     ) -> Reply<P::Answer> {
@@ -110,16 +110,9 @@ impl<P: Protocol> Shard<P> {
     }
 
     /// Asks a peer for a task. Tasks are bounded, so these requests need no place.
-    fn send_call(&self, line: LineTo, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
+    fn send_call(&self, line: Line, to: ShardId, request: Request<P::Ask>) -> Waiter<P> {
         let slot = Slot::new();
-        let waiting = match line {
-            LineTo::Any => Waiting::Task(slot.clone()),
-            LineTo::Noted => Waiting::NotedTask(slot.clone()),
-            LineTo::Scans => Waiting::ScanTask(slot.clone()),
-            LineTo::Lookups => Waiting::LookupTask(slot.clone()),
-            LineTo::Ends => unreachable!("no task waits for the end of another request"),
-        };
-        let id = self.peers.send(to, waiting, request);
+        let id = self.peers.send(to, Waiting::Task(line, slot.clone()), request);
         // The pass publishes; it may be asleep.
         self.wake().notify();
         Waiter { to, id, slot }
@@ -178,9 +171,9 @@ impl<P: Protocol> Shard<P> {
             return Box::pin(self.read_here(&command)).await;
         }
         let line = match command.partitions {
-            Partitions::Keys(_) => LineTo::Any,
-            Partitions::Range(_) if command.lookups.is_empty() => LineTo::Scans,
-            Partitions::Range(_) => LineTo::Lookups,
+            Partitions::Keys(_) => Line::General,
+            Partitions::Range(_) if command.lookups.is_empty() => Line::Scans,
+            Partitions::Range(_) => Line::Lookups,
         };
         let waiter = self.send_call(line, owner, Request::Read(Box::new(command), deadline));
         match (PeerRead { shard: self, waiter, is_answered: false }).reply().await {
@@ -235,7 +228,7 @@ impl<P: Protocol> Shard<P> {
         let end = |waiting| self.peers.send(peer, waiting, Request::Service(end()));
         end(Waiting::End(None));
         if self.peers.has_queue(peer) {
-            end(Waiting::Task(Slot::new()));
+            end(Waiting::Task(Line::General, Slot::new()));
         }
     }
 

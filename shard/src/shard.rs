@@ -32,7 +32,7 @@ use crate::batches::Batches;
 use crate::completions::Completions;
 use crate::groups::Group;
 use crate::idle::InFlight;
-use crate::limits::{PIECES_MEMORY_SHARE, RANGE_PIECES_MEMORY_SHARE, piece_bytes};
+use crate::limits::{PIECES_MEMORY_DIVISOR, RANGE_PIECES_MEMORY_DIVISOR, piece_bytes};
 use crate::mailbox::Port;
 use crate::message::{Reply, Request};
 use crate::notify::Notify;
@@ -130,10 +130,10 @@ impl<P: Protocol> Shard<P> {
             reads: Rc::default(),
             peer_reads: RefCell::default(),
             piece_bytes: piece_bytes(memory_bytes),
-            scan_pieces: pieces(RANGE_PIECES_MEMORY_SHARE),
-            lookup_pieces: pieces(RANGE_PIECES_MEMORY_SHARE),
-            key_pieces: pieces(PIECES_MEMORY_SHARE),
-            searches: Semaphore::new(memory_bytes / engine::limits::NEAREST_MEMORY_SHARE as u64),
+            scan_pieces: pieces(RANGE_PIECES_MEMORY_DIVISOR),
+            lookup_pieces: pieces(RANGE_PIECES_MEMORY_DIVISOR),
+            key_pieces: pieces(PIECES_MEMORY_DIVISOR),
+            searches: Semaphore::new(memory_bytes / engine::limits::NEAREST_MEMORY_DIVISOR as u64),
             snapshotting: AsyncMutex::default(),
             snapshots_expiring: Expiring::default(),
         })
@@ -387,12 +387,7 @@ impl<P: Protocol> Shard<P> {
                 }
             }
             Waiting::Peer(asker) => self.peers.reply(asker, reply),
-            Waiting::Task(slot)
-            | Waiting::NotedTask(slot)
-            | Waiting::ScanTask(slot)
-            | Waiting::LookupTask(slot) => {
-                slot.put(reply);
-            }
+            Waiting::Task(_, slot) => slot.put(reply),
             Waiting::End(_) => {}
             Waiting::Caller(_) => unreachable!("the layer above is answered by the layer above"),
             Waiting::Batch { .. } => unreachable!("a batch is answered by its parts"),

@@ -20,12 +20,12 @@ use engine::{Pace, Wait};
 
 use crate::runtime::Runtime;
 
-/// So long a merge waits at most before it looks whether it may go on.
+/// A merge waits at most this long before it checks whether it may go on.
 const LOOK: Duration = Duration::from_millis(100);
 /// The shortest wait: a timer is good for no less.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// What may be gone through at once is this part of the bytes of a second.
-const BURST_PART: u64 = 10;
+/// At most 1/10 of the bytes of a second are gone through at once.
+const BURST_DIVISOR: u64 = 10;
 const US_PER_S: u128 = 1_000_000;
 
 /// The limit that the shards of a node share. A clone is the same one.
@@ -66,7 +66,7 @@ impl Account {
 }
 
 impl CompactionThroughput {
-    /// So many bytes a second; 0 for no limit.
+    /// Bytes a second; 0 for no limit.
     pub fn new(limit_bytes: u64) -> CompactionThroughput {
         let (limit_bytes, account) = (AtomicU64::new(limit_bytes), Mutex::default());
         CompactionThroughput(Arc::new(Shared { limit_bytes, account, start: Instant::now() }))
@@ -101,7 +101,7 @@ impl CompactionThroughput {
         }
         account.pay(now_us, limit_bytes);
         let over_bytes = place.saturating_sub(account.paid_bytes);
-        let over_bytes = over_bytes.saturating_sub(limit_bytes / BURST_PART);
+        let over_bytes = over_bytes.saturating_sub(limit_bytes / BURST_DIVISOR);
         if over_bytes == 0 {
             return None;
         }
@@ -212,11 +212,11 @@ mod tests {
         let merges = [(); 4].map(|()| world.merge(u64::MAX));
         world.pass(10_000);
         let bytes = merges.each_ref().map(|merge| merge.0.get());
-        let (sum, most) = (bytes.iter().sum::<u64>(), 40 * MIB + 4 * MIB / BURST_PART);
+        let (sum, most) = (bytes.iter().sum::<u64>(), 40 * MIB + 4 * MIB / BURST_DIVISOR);
         // Each of them has gone through the step with which it waits.
         assert!((40 * MIB..=most + 4 * STEP_BYTES).contains(&sum), "{bytes:?}");
         let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
-        assert!(most - least <= 2 * 4 * MIB / BURST_PART, "{bytes:?}");
+        assert!(most - least <= 2 * 4 * MIB / BURST_DIVISOR, "{bytes:?}");
     }
 
     #[test]

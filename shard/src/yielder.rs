@@ -24,8 +24,8 @@ use crate::limits::{PAUSE_MAX, READ_SLICE, SLICE};
 use crate::outstanding;
 use crate::runtime::Runtime;
 
-/// Requests come if they take this part of the core: some hundred a second.
-const REQUESTS_PART: u32 = 200;
+/// Requests come if they take 1/200 of the core: some hundred a second.
+const REQUESTS_DIVISOR: u32 = 200;
 
 /// The turns of one task that computes for long.
 pub struct Yielder {
@@ -99,7 +99,7 @@ struct Turn {
 impl Turn {
     /// The slice after this turn: the longest of its group only if hardly any requests come.
     fn next_slice(&self, slice_max: Duration) -> Duration {
-        let requests_come = self.served * REQUESTS_PART >= self.whole;
+        let requests_come = self.served * REQUESTS_DIVISOR >= self.whole;
         if requests_come { READ_SLICE.min(slice_max) } else { slice_max }
     }
 

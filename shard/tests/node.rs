@@ -250,7 +250,7 @@ fn pieces_of_many_reads_take_a_part_of_the_memory_and_all_are_answered() {
     const READS: usize = 600;
     let mut config = config(directory("pieces"), 2);
     config.shard_memory_bytes = 8 << 20;
-    let most = 2 * config.shard_memory_bytes as u64 / messina_shard::limits::PIECES_MEMORY_SHARE;
+    let most = 2 * config.shard_memory_bytes as u64 / messina_shard::limits::PIECES_MEMORY_DIVISOR;
     with_node(config, move |client| async move {
         make_table(&client).await;
         let mut record = Vec::new();

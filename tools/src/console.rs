@@ -22,9 +22,9 @@ pub fn say(text: &str) -> Result<()> {
 /// What the bar's full length stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// So many operations.
+    /// How many operations.
     Operations(u64),
-    /// So many seconds.
+    /// How many seconds.
     Seconds(u64),
 }
 

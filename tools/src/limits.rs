@@ -59,7 +59,8 @@ pub const LATENCY_DIGITS: u8 = 3;
 pub const SCENARIO_KEYS_MAX: u64 = 10_000_000;
 /// Rows with an index or a view: each query is held against all of them.
 pub const INDEXED_ROWS_MAX: u64 = 100_000;
-/// So long after an increment was begun it is sent again with its name, in µs: the server knows names for ten minutes.
+/// An increment is sent again with its name until this long after it was begun, in µs: the server knows names for ten
+/// minutes.
 pub const NAMES_USED_US: u64 = 5 * 60 * 1_000_000;
 /// Customers with what a query asks for, up to which they are counted out and the answer is known to the row.
 pub const CUSTOMERS_KNOWN_MAX: usize = 4096;

@@ -220,7 +220,7 @@ pub(crate) struct Select {
     /// What is shown; all columns if there is none.
     pub(crate) items: Vec<Item>,
     pub(crate) relations: Vec<Relation>,
-    /// So many columns of the primary key make a group.
+    /// This many columns of the primary key make a group.
     pub(crate) group_by: usize,
     /// The clustering columns in ORDER BY: how many, and whether against the order of the table.
     pub(crate) order: Option<(usize, bool)>,

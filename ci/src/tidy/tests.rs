@@ -38,6 +38,11 @@ fn each_rule_catches_its_violation() {
             "//! x\n/// The size.\nconst A: u8 = 0;\n",
             ":2: a doc comment of 2 words",
         ),
+        (
+            "engine/src/a.rs",
+            "//! x\n/// So many bytes are kept.\nconst A: u8 = 0;\n",
+            ":2: `So many ..`: say of what first",
+        ),
         ("engine/src/a.rs", "//! x\n//! ```\n//! a();\n//! ```\n", ":2: an example that no step"),
         ("engine/src/a.rs", "//! x\nfn a() { b().map_err(|e| e) }\n", ":2: an error is named"),
         (

@@ -23,12 +23,12 @@ use std::rc::Rc;
 
 use super::entries::{Entries, Kept, Queue};
 use super::ghosts::Ghosts;
-use crate::limits::{BLOCKS_LEFT_PART, CACHED_BLOCK_BYTES_MAX, INDEX_PART_OF_BLOCKS};
+use crate::limits::{BLOCKS_LEFT_DIVISOR, CACHED_BLOCK_BYTES_MAX, INDEX_BLOCKS_DIVISOR};
 use crate::planted::{Bug, planted};
 use crate::sstable::{Handles, Opener};
 
-/// The small queue has this part of the budget.
-const SMALL_PART: u64 = 10;
+/// The small queue has 1/10 of the budget.
+const SMALL_DIVISOR: u64 = 10;
 /// A counter goes no higher: so often a block of the main queue is spared.
 const ASKED_MAX: u8 = 3;
 /// What an entry costs beside its bytes.
@@ -144,7 +144,7 @@ impl BlockCache {
     /// Whether so many bytes of a filter may stay in memory: half of the space that is left for indexes, so that small
     /// ones find some after the largest came.
     pub(crate) fn has_space_for_index(&self, bytes: u64) -> bool {
-        let space = self.budget_bytes.get() / INDEX_PART_OF_BLOCKS;
+        let space = self.budget_bytes.get() / INDEX_BLOCKS_DIVISOR;
         bytes <= space.saturating_sub(self.index_bytes.get()) / 2
     }
 
@@ -169,8 +169,8 @@ impl BlockCache {
     fn set_index_bytes(&self, bytes: u64) {
         self.index_bytes.set(bytes);
         let budget_bytes = self.budget_bytes.get();
-        let over = bytes.saturating_sub(budget_bytes / INDEX_PART_OF_BLOCKS);
-        let left = budget_bytes.saturating_sub(over).max(budget_bytes / BLOCKS_LEFT_PART);
+        let over = bytes.saturating_sub(budget_bytes / INDEX_BLOCKS_DIVISOR);
+        let left = budget_bytes.saturating_sub(over).max(budget_bytes / BLOCKS_LEFT_DIVISOR);
         self.queues.borrow_mut().budget_bytes = left;
     }
 
@@ -275,7 +275,7 @@ impl Queues {
             if self.bury(1) {
                 continue;
             }
-            let small_is_long = self.small.bytes > self.budget_bytes / SMALL_PART;
+            let small_is_long = self.small.bytes > self.budget_bytes / SMALL_DIVISOR;
             let from_small = small_is_long || self.main.len == 0;
             let queue = if from_small { &mut self.small } else { &mut self.main };
             let slot = queue.front().expect("bytes are of a block");

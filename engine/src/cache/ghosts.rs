@@ -13,7 +13,7 @@ use foldhash::fast::FixedState;
 
 use super::Place;
 
-/// So many names are remembered at least.
+/// At least this many names are remembered.
 const NAMES_MIN: usize = 64;
 
 /// The names. See the module.

@@ -126,7 +126,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         *self.promise.borrow_mut() = Some(promise);
     }
 
-    /// So much more is held than was adopted and not freed again.
+    /// Bytes that are held beyond those that were adopted and not freed again.
     fn hold(&self, fragment_bytes: u64) {
         if let Some(promise) = &*self.promise.borrow() {
             promise.hold(self.held_bytes.get() + fragment_bytes);

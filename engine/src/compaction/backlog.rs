@@ -28,7 +28,7 @@ use super::whole::Wishes;
 use crate::engine::Engine;
 use crate::limits::{
     BACKLOG_CHECK_S, BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, BACKLOG_TASKS_MAX, BACKLOGS_PER_LOOK,
-    COMPACTION_SMALL_PART, COMPACTIONS_MAX, RUNS_DELAY_US_MAX,
+    COMPACTION_SMALL_DIVISOR, COMPACTIONS_MAX, RUNS_DELAY_US_MAX,
 };
 use crate::table::{Table, file_bytes};
 
@@ -103,7 +103,7 @@ impl Underway {
     /// Whether a compaction of so many bytes may begin now.
     pub(super) fn has_place_for(&self, bytes: u64) -> bool {
         let largest = self.largest_bytes();
-        let is_small = largest.is_none_or(|largest| bytes <= largest / COMPACTION_SMALL_PART);
+        let is_small = largest.is_none_or(|largest| bytes <= largest / COMPACTION_SMALL_DIVISOR);
         self.bytes.borrow().len() < COMPACTIONS_MAX && is_small
     }
 

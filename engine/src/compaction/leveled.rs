@@ -32,7 +32,7 @@ use super::piece::{Candidate, CompactionContext, Run, free_runs_of};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::{
-    FRAGMENT_BYTES_MAX, LEVEL_0_SURPLUS_ALONE_PART, LEVEL_0_SURPLUS_PART, SURPLUS_BYTES_MIN,
+    FRAGMENT_BYTES_MAX, LEVEL_0_SURPLUS_ALONE_FACTOR, LEVEL_0_SURPLUS_FACTOR, SURPLUS_BYTES_MIN,
 };
 
 /// Level 0 is merged when it has so many runs, and at most so many at once.
@@ -67,7 +67,7 @@ impl Leveled<'_> {
     /// What levels take, for each byte of live rows, before writers are slowed: those above the last have a `fanout`-th
     /// of the next each, and level 0 has what may wait there.
     pub(super) fn space_goal(&self) -> f64 {
-        1.0 + 1.0 / (self.0.fanout.max(2) - 1) as f64 + LEVEL_0_SURPLUS_PART
+        1.0 + 1.0 / (self.0.fanout.max(2) - 1) as f64 + LEVEL_0_SURPLUS_FACTOR
     }
 
     fn level_bytes_max(&self, level: u8) -> u64 {
@@ -213,8 +213,8 @@ impl<'p> Levels<'p> {
         let ratio = context.overwritten_ratio.unwrap_or(0.0);
         let surplus_bytes = self.level_0_bytes() as f64 * ratio;
         let due_part = match last {
-            1 => LEVEL_0_SURPLUS_ALONE_PART,
-            _ => LEVEL_0_SURPLUS_PART,
+            1 => LEVEL_0_SURPLUS_ALONE_FACTOR,
+            _ => LEVEL_0_SURPLUS_FACTOR,
         };
         let due_bytes = self.bytes(last) as f64 * due_part;
         surplus_bytes / due_bytes.max(SURPLUS_BYTES_MIN as f64)

@@ -219,7 +219,7 @@ impl Progress {
         *self.partitions_by_sources.borrow_mut().entry(sources as u32).or_default() += 1;
     }
 
-    /// So many bytes more were merged, as a rewrite counts them.
+    /// Notes that this many bytes more were merged, as a rewrite counts them.
     pub(super) fn step(&self, work_bytes: usize) {
         self.work_bytes.set(self.work_bytes.get().saturating_add(work_bytes as u64));
     }

@@ -24,16 +24,16 @@
 use super::base::{Base, Unit, stuck};
 use super::piece::{Candidate, Run};
 use crate::limits::{
-    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_PART, SPACE_FULL_FLUSHES,
-    SPACE_FULL_FLUSHES_MIN, SPACE_FULL_PART, SPACE_SLOW_FLUSHES, SPACE_SLOW_FLUSHES_MIN,
-    SPACE_SLOW_PART, SURPLUS_BYTES_MIN,
+    BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_FACTOR, SPACE_FULL_FACTOR, SPACE_FULL_FLUSHES,
+    SPACE_FULL_FLUSHES_MIN, SPACE_SLOW_FACTOR, SPACE_SLOW_FLUSHES, SPACE_SLOW_FLUSHES_MIN,
+    SURPLUS_BYTES_MIN,
 };
 use crate::overwriting::Overwriting;
 
 /// What a table may take, and what is known of how it is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
-    /// So many times the bytes of the base.
+    /// Bytes on disk for each byte of the base.
     pub(super) goal: f64,
     /// How many bytes a flushed one frees in older files, if that is known.
     pub(super) overwritten_ratio: Option<f64>,
@@ -64,7 +64,7 @@ impl Goal {
         let bytes = part_over(others_bytes, here_bytes, base.bytes);
         // All of it may be surplus.
         let (ratio, due_part) =
-            self.overwritten_ratio.map_or((1.0, 1.0), |ratio| (ratio, SPACE_DUE_PART));
+            self.overwritten_ratio.map_or((1.0, 1.0), |ratio| (ratio, SPACE_DUE_FACTOR));
         let surplus_bytes = bytes as f64 * ratio;
         let due_bytes = (self.goal - 1.0) * due_part * base.bytes as f64;
         let is_due = surplus_bytes >= SURPLUS_BYTES_MIN as f64 && surplus_bytes > due_bytes;
@@ -149,9 +149,9 @@ impl SpaceDebt {
             surplus_bytes: disk.freeable_bytes as f64,
             // What is flushed takes its own bytes, whatever it frees.
             memory_part: ratio.min(1.0) * overwriting.file_part(),
-            slow_bytes: (of_goal(SPACE_SLOW_PART) + of_flushes(SPACE_SLOW_FLUSHES))
+            slow_bytes: (of_goal(SPACE_SLOW_FACTOR) + of_flushes(SPACE_SLOW_FLUSHES))
                 .max(of_flushes(SPACE_SLOW_FLUSHES_MIN)),
-            full_bytes: (of_goal(SPACE_FULL_PART) + of_flushes(SPACE_FULL_FLUSHES))
+            full_bytes: (of_goal(SPACE_FULL_FACTOR) + of_flushes(SPACE_FULL_FLUSHES))
                 .max(of_flushes(SPACE_FULL_FLUSHES_MIN)),
         })
     }

@@ -84,7 +84,7 @@ impl<'o> Strategy<'o> {
         shaped.or_else(|| self.tombstones(pieces, context)).or_else(|| self.owners(pieces))
     }
 
-    /// So many times the bytes of live rows are the goal, of a strategy that bounds what overwritten rows take.
+    /// The goal in bytes on disk for each byte of live rows, of a strategy that bounds what overwritten rows take.
     pub(super) fn space_goal(&self) -> Option<f64> {
         match self.options.strategy() {
             Shape::Leveled(shape) => Some(Leveled(shape).space_goal()),

@@ -101,7 +101,7 @@ impl Unified<'_> {
 /// Runs of one level that overlap.
 struct Bucket<'r> {
     runs: Vec<&'r Run>,
-    /// So many of them hold one token, where most do.
+    /// How many of them hold one token, where most do.
     depth: usize,
 }
 

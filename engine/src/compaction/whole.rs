@@ -8,7 +8,7 @@
 //! 1. While a wish waits for merges of its table, the table gets no other new merge: those that run end, and then it is
 //!    its turn.
 //! 2. While a wish waits for a place among the running merges, another merge begins only if it is smaller than a part
-//!    ([`COMPACTION_SMALL_PART`]) of the largest that runs. So what runs becomes smaller and smaller, until nothing does.
+//!    ([`COMPACTION_SMALL_DIVISOR`]) of the largest that runs. So what runs becomes smaller and smaller, until nothing does.
 //!    That goes for merges of its own table, too: it may wait for long, and its files must not become too many.
 //! 3. Once the merge of all has begun the table is like any other: what is flushed meanwhile is merged.
 //!
@@ -20,7 +20,7 @@ use model::TableId;
 
 use super::backlog::Underway;
 use crate::engine::Engine;
-use crate::limits::COMPACTION_SMALL_PART;
+use crate::limits::COMPACTION_SMALL_DIVISOR;
 
 /// The wishes of a shard that wait.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl Underway {
             0 => !self.wishes.tables.borrow().contains(&table),
             _ => {
                 let largest = self.largest_bytes();
-                largest.is_some_and(|largest| bytes < largest / COMPACTION_SMALL_PART)
+                largest.is_some_and(|largest| bytes < largest / COMPACTION_SMALL_DIVISOR)
             }
         };
         leaves_place && self.has_place_for(bytes)

@@ -30,14 +30,14 @@ mod reach;
 
 /// Rounds of k-means: later ones hardly move the centroids.
 const ROUNDS: usize = 6;
-/// So many vectors of the sample for each list suffice.
+/// Vectors of the sample for each list that suffice.
 const SAMPLED_OF_LIST: usize = 32;
 /// The list of what is near everything; among the centroids, the term of the reach.
 const EVERYWHERE: u16 = u16::MAX;
 /// The list of the longest vectors.
 const LONG: u16 = u16::MAX - 1;
-/// It has this part of the vectors of an index of products, if lengths differ.
-const LONG_PART: usize = 8;
+/// It has 1/8 of the vectors of an index of products, if lengths differ.
+const LONG_DIVISOR: usize = 8;
 /// A square that is more than so many times another is of a longer vector: parts in bytes are not exact.
 const LONGER: f32 = 1.05;
 /// Squares above this and, unless they are zero, below its inverse are no ordinary numbers.
@@ -190,7 +190,7 @@ impl Sample {
         };
         let mut squares: Vec<f32> = (0..self.count()).map(square).collect();
         squares.sort_by(f32::total_cmp);
-        let at = squares.len() - squares.len() / LONG_PART;
+        let at = squares.len() - squares.len() / LONG_DIVISOR;
         squares.get(at.saturating_sub(1)).copied().unwrap_or(f32::INFINITY)
     }
 

@@ -16,7 +16,7 @@ const _: () = assert!(TERM_DIRECTORY_BYTES_MAX <= BLOCK_BYTES_MAX);
 /// Terms of the indexes of one sstable being made that are sorted in memory: more are written out as runs.
 pub const INDEX_SORT_BYTES: usize = 512 << 10;
 
-/// So many runs are merged at once.
+/// At most this many runs are merged at once.
 pub const INDEX_RUNS_MERGED_MAX: usize = 16;
 
 /// An sstable of fewer rows gets no file of vectors: going over its rows costs little, and is exact.
@@ -42,16 +42,16 @@ pub const NEAREST_CANDIDATES_MAX: usize = 32 << 10;
 pub const NEAREST_CANDIDATE_BYTES_MAX: usize = 8 << 20;
 /// No search keeps fewer bytes of candidates, and none fewer bytes of rows than twice this.
 pub const NEAREST_CANDIDATE_BYTES_MIN: usize = 512 << 10;
-/// The candidates of a search take this part of a shard's memory at most.
-pub const NEAREST_CANDIDATE_MEMORY_SHARE: usize = 128;
-/// The same of the rows that it has found; they are in memory twice when they are given.
-pub const NEAREST_ROWS_MEMORY_SHARE: usize = 32;
-/// All searches of a shard take this part of its memory at most, or are one. Others wait in order.
-pub const NEAREST_MEMORY_SHARE: usize = 8;
+/// The candidates of a search take at most 1/128 of a shard's memory.
+pub const NEAREST_CANDIDATE_MEMORY_DIVISOR: usize = 128;
+/// The rows that it has found take at most 1/32; they are in memory twice when they are given.
+pub const NEAREST_ROWS_MEMORY_DIVISOR: usize = 32;
+/// All searches of a shard take at most 1/8 of its memory, or are one. Others wait in order.
+pub const NEAREST_MEMORY_DIVISOR: usize = 8;
 
 /// What the rows of one search may take on a shard with so much memory, in bytes.
 pub const fn nearest_rows_bytes(memory_bytes: usize) -> usize {
-    let part = memory_bytes / NEAREST_ROWS_MEMORY_SHARE;
+    let part = memory_bytes / NEAREST_ROWS_MEMORY_DIVISOR;
     let (least, most) = (2 * NEAREST_CANDIDATE_BYTES_MIN, model::limits::NEAREST_ROWS_BYTES_MAX);
     if part < least {
         least
@@ -64,7 +64,7 @@ pub const fn nearest_rows_bytes(memory_bytes: usize) -> usize {
 
 /// The same of its candidates.
 pub const fn nearest_candidate_bytes(memory_bytes: usize) -> usize {
-    let part = memory_bytes / NEAREST_CANDIDATE_MEMORY_SHARE;
+    let part = memory_bytes / NEAREST_CANDIDATE_MEMORY_DIVISOR;
     let (least, most) = (NEAREST_CANDIDATE_BYTES_MIN, NEAREST_CANDIDATE_BYTES_MAX);
     if part < least {
         least
@@ -76,8 +76,8 @@ pub const fn nearest_candidate_bytes(memory_bytes: usize) -> usize {
 }
 
 const _: () = assert!(
-    2 * NEAREST_MEMORY_SHARE * (NEAREST_ROWS_MEMORY_SHARE + NEAREST_CANDIDATE_MEMORY_SHARE)
-        <= NEAREST_ROWS_MEMORY_SHARE * NEAREST_CANDIDATE_MEMORY_SHARE,
+    2 * NEAREST_MEMORY_DIVISOR * (NEAREST_ROWS_MEMORY_DIVISOR + NEAREST_CANDIDATE_MEMORY_DIVISOR)
+        <= NEAREST_ROWS_MEMORY_DIVISOR * NEAREST_CANDIDATE_MEMORY_DIVISOR,
     "there is space for a search"
 );
 
@@ -109,9 +109,9 @@ pub const LOOKUP_BLOCK_AHEAD_BYTES_MAX: usize = 24 << 10;
 /// What these blocks take, in bytes: a read that may use an index is counted with as much, beside the longest row.
 pub const LOOKUP_AHEAD_BYTES: usize = LOOKUP_FILES_AHEAD * LOOKUP_BLOCK_AHEAD_BYTES_MAX;
 
-/// Reads of ranges by indexes that are under way on a shard hold at most this part of its memory, or are one: others
+/// Reads of ranges by indexes that are under way on a shard hold at most 1/64 of its memory, or are one: others
 /// wait in order, and for no scan.
-pub const LOOKUP_MEMORY_SHARE: usize = 64;
+pub const LOOKUP_MEMORY_DIVISOR: usize = 64;
 
 /// A candidate costs about as much as so many rows in a scan.
 pub const LOOKUP_WORTH: u64 = 4;
@@ -119,5 +119,5 @@ pub const LOOKUP_WORTH: u64 = 4;
 /// Asking the index file of an sstable, two or three blocks of it, costs about as much as so many rows in a scan.
 pub const LOOKUP_ROWS_OF_A_FILE: u128 = 64;
 
-/// So many postings are gone through in the time of one row of a scan.
+/// This many postings are gone through in the time of one row of a scan.
 pub const LOOKUP_POSTINGS_OF_A_ROW: u128 = 16;

@@ -22,7 +22,7 @@ pub(super) const PREFETCHED_ENTRIES: usize = 4;
 
 /// Bytes that a processor loads at once.
 const LINE_BYTES: usize = 64;
-/// So many bytes of a large row are asked for: the processor itself sees that the rest follows.
+/// Bytes of a large row that are asked for: the processor itself sees that the rest follows.
 const PREFETCH_BYTES_MAX: usize = 4 * LINE_BYTES;
 
 /// Asks for the first of these bytes.

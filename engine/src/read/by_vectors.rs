@@ -39,11 +39,11 @@ use crate::planted::{Bug, planted};
 use crate::sstable::{Named, Reading};
 use crate::table::{SharedMemtable, View};
 
-/// Of the lists of a file a search looks at this part at least, which is enough for 0.95 of the nearest ten of 100,000
-/// vectors in clusters (`docs/vector-search.md`), and where less is to be missed at this one. Where the nearest are in
-/// more lists, the file says so.
-const LISTS_PART: usize = 8;
-const LISTS_PART_FOR_RECALL: usize = 3;
+/// A search goes through at least 1/8 of the lists of a file, which is enough for 0.95 of the nearest ten of 100,000
+/// vectors in clusters (`docs/vector-search.md`), and 1/3 where fewer may be missed. Where the nearest are in more
+/// lists, the file says so.
+const LISTS_DIVISOR: usize = 8;
+const LISTS_DIVISOR_FOR_RECALL: usize = 3;
 /// It looks at no fewer of them.
 const LISTS_MIN: usize = 16;
 /// The lists have this many times the rows that are asked for.
@@ -52,8 +52,8 @@ const LISTED_OF_ROW: u64 = 16;
 const CANDIDATES_OF_ROW: usize = 4;
 const CANDIDATES_MORE: usize = 64;
 const ROUND_FACTOR: usize = 4;
-/// The candidates of a further round cost at most this part of what reading all rows costs.
-const SCAN_PART: u64 = 4;
+/// The candidates of a further round cost at most 1/4 of what reading all rows costs.
+const SCAN_DIVISOR: u64 = 4;
 
 /// What may hold rows.
 struct Sources {
@@ -524,7 +524,7 @@ fn rounds_of(wanted: usize, rows: u64) -> Vec<usize> {
     let next = |most: &usize| Some(most * ROUND_FACTOR);
     let is_worth = |most: &usize| {
         let is_first = *most == first;
-        is_first || (*most as u64).saturating_mul(LOOKUP_WORTH * SCAN_PART) <= rows
+        is_first || (*most as u64).saturating_mul(LOOKUP_WORTH * SCAN_DIVISOR) <= rows
     };
     let rounds = std::iter::successors(Some(first), next).take_while(is_worth);
     rounds.take_while(|most| *most <= NEAREST_CANDIDATES_MAX).collect()
@@ -538,8 +538,8 @@ fn lists_wanted(
     reach: Reach,
 ) -> usize {
     let (part, reach) = match index.prefers_recall() {
-        true => (LISTS_PART_FOR_RECALL, reach.all),
-        false => (LISTS_PART, reach.nearly),
+        true => (LISTS_DIVISOR_FOR_RECALL, reach.all),
+        false => (LISTS_DIVISOR, reach.nearly),
     };
     let by_rows = (rows as u64 * LISTED_OF_ROW).saturating_mul(lists as u64) / rows_of_file;
     (lists / part).max(LISTS_MIN).max(by_rows as usize).max(reach.into())

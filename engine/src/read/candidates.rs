@@ -41,7 +41,7 @@ const POSTING_WORK_BYTES: usize = 256;
 
 /// Candidates that a pass takes in hand beside twice what is wanted.
 const TAKEN_MIN: usize = 16;
-/// So many times as many a pass takes as the one before it.
+/// A pass takes this many times as many as the one before it.
 const MORE_EACH_PASS: usize = 8;
 
 /// The candidates of a lookup.
@@ -80,7 +80,7 @@ pub(super) struct AtOnce {
 }
 
 impl AtOnce {
-    /// So many in each pass.
+    /// This many in each pass.
     pub(super) fn always(most: usize) -> AtOnce {
         AtOnce { next: most, most }
     }

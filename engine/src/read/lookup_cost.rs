@@ -76,7 +76,7 @@ impl Counted {
 /// What is asked of a lookup.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    /// So many rows, if there are as many.
+    /// At most this many rows.
     wanted: u64,
     /// Rows of the sources that are asked.
     rows: u64,

@@ -16,7 +16,7 @@ use model::bytes::Cursor;
 /// Every this many ones or zeros a position is remembered.
 const SAMPLE: usize = 256;
 
-/// So many values with one high part are tried in turn; after that the run is halved.
+/// At most this many values with one high part are tried in turn; after that the run is halved.
 const RUN_WALKED: usize = 8;
 
 /// More values than any file has blocks, and few enough for positions of 32 bits.

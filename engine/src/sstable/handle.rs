@@ -19,7 +19,7 @@ use super::SstableId;
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, RelPath};
 
-/// So many files that were read since are spared by one call; the next one is closed all the same.
+/// At most this many files that were read since are spared by one call; the next one is closed all the same.
 const SPARED_AT_ONCE: u32 = 64;
 /// The queue may be so much longer than there are open files, by places of files that are gone.
 const PLACES_SPARE: usize = 64;

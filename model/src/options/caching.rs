@@ -26,7 +26,7 @@ pub struct Caching {
 pub enum CachedRows {
     /// Every row of a partition.
     All,
-    /// So many from the start of the partition; `NONE` is 0.
+    /// This many from the start of the partition; `NONE` is 0.
     First(u32),
 }
 

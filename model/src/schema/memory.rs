@@ -14,7 +14,7 @@ use crate::types::{CqlType, UserType};
 const ALLOCATION_BYTES: usize = 16;
 /// The only node of a small map of texts to texts.
 const MAP_NODE_BYTES: usize = 11 * 2 * size_of::<String>() + 2 * ALLOCATION_BYTES;
-/// So many pairs fit one node.
+/// How many pairs fit one node.
 const MAP_NODE_PAIRS: usize = 11;
 /// Option values that are a word: `memtable`, `speculative_retry` and its like.
 const SHORT_TEXTS_BYTES: usize = 3 * 2 * ALLOCATION_BYTES;

@@ -28,7 +28,7 @@ use crate::system::{
     ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Wanted, put_row, virtual_table,
 };
 
-/// So many rows are computed within a pass, and in a step of a task, unless one table of the schema has more.
+/// At most this many rows are computed within a pass, and in a step of a task, unless one table of the schema has more.
 const ROWS_AT_ONCE: usize = 64;
 
 /// The rows of a virtual table that a read can show.

@@ -35,7 +35,7 @@ use crate::system::{self, Node, PARTITIONER};
 const SNITCH: &str = "SimpleSnitch";
 /// Version, then the index of the next row.
 const STATE_BYTES: usize = 20;
-/// So many rows are made within a pass, if they have no more than [`PASS_ANSWER_BYTES_MAX`] bytes.
+/// At most this many rows are made within a pass, if they have no more than [`PASS_ANSWER_BYTES_MAX`] bytes.
 const ROWS_AT_ONCE: usize = 64;
 /// A task makes so many rows before it lets others run: the statement of a narrow table takes some microseconds.
 const ROWS_A_TURN: usize = 8;

@@ -45,7 +45,7 @@ use crate::session::ConnectionId;
 use crate::statements::Answered;
 use crate::system;
 
-/// So much of a query's text is repeated in a warning, as in Cassandra.
+/// Characters of a query's text that a warning repeats, as in Cassandra.
 const QUERY_SHOWN_CHARS: usize = 512;
 
 /// The connection or the peer that is answered.

@@ -28,7 +28,7 @@ use super::node_state::Settings;
 use crate::limits::SNAPSHOTS_LOOKED_AT_EVERY;
 use crate::system;
 
-/// So many statements are made before others run.
+/// At most this many statements are made before others run.
 const STATEMENTS_AT_ONCE: usize = 16;
 
 /// Milliseconds since 1970 as they are shown.

@@ -69,7 +69,7 @@ fn reads(peers: &Peers<Numbers>) -> (Vec<i64>, Vec<Asker>) {
             askers.push(asker);
         }
         Received::Question(asker, Request::Service(_)) => askers.push(asker),
-        Received::Answer(Waiting::ScanTask(slot), reply) => slot.put(reply),
+        Received::Answer(Waiting::Task(Line::Scans, slot), reply) => slot.put(reply),
         Received::Answer(Waiting::End(_) | Waiting::Caller(_), _) => {}
         _ => panic!("nothing else is asked"),
     });
@@ -79,7 +79,7 @@ fn reads(peers: &Peers<Numbers>) -> (Vec<i64>, Vec<Asker>) {
 /// Asks for a scan.
 fn read(peers: &Peers<Numbers>, number: u32) -> (u32, Rc<Slot<u32>>) {
     let slot = Slot::new();
-    (send_read(peers, number, Waiting::ScanTask(slot.clone())), slot)
+    (send_read(peers, number, Waiting::Task(Line::Scans, slot.clone())), slot)
 }
 
 fn send_read(peers: &Peers<Numbers>, number: u32, waiting: Waiting<u32>) -> u32 {
@@ -121,7 +121,7 @@ fn an_end_gets_through_when_all_credits_are_taken_and_scans_leave_some_to_others
     reads(&here);
     here.publish();
     assert_eq!(reads(&there).0, [2], "the one for which none waits is not sent");
-    assert_eq!(here.to.borrow()[1][LineTo::Ends as usize].credits, 1);
+    assert_eq!(here.to.borrow()[1][Line::Ends as usize].credits, 1);
 }
 
 /// Before: reads by an index waited in the line of scans.
@@ -130,7 +130,7 @@ fn a_read_by_an_index_waits_for_no_scan() {
     let [here, there] = pair();
     (0..3).for_each(|number| drop(read(&here, number)));
     for number in 7..9 {
-        send_read(&here, number, Waiting::LookupTask(Slot::new()));
+        send_read(&here, number, Waiting::Task(Line::Lookups, Slot::new()));
     }
     here.publish();
     assert_eq!(reads(&there).0, [0, 7], "one scan, and one read by an index");

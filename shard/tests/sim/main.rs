@@ -49,8 +49,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Power cuts of one disk; between them the process is killed now and then.
 const LIVES: u64 = 8;
 
-/// One power cut in so many is of a world of views, where a cut takes as long as six of the others.
-const VIEWS_PART: u64 = 40;
+/// One power cut of 40 is of a world of views, where a cut takes as long as six of the others.
+const VIEWS_DIVISOR: u64 = 40;
 
 /// How often a run is as long again, at most, in which too little has happened.
 const ROUNDS_MAX: u64 = 8;
@@ -174,7 +174,7 @@ fn what_was_answered_is_there_after_every_power_cut() {
 /// A world of views takes as long as several of the others.
 #[test]
 fn what_was_answered_is_in_the_views_after_every_power_cut() {
-    let points = number("MESSINA_SIM_POINTS").unwrap_or(300).div_ceil(VIEWS_PART).max(VIEWS_MIN);
+    let points = number("MESSINA_SIM_POINTS").unwrap_or(300).div_ceil(VIEWS_DIVISOR).max(VIEWS_MIN);
     let run = |seed| run_views(seed).0;
     let Some((all, from)) = run_worlds(points, run, ViewTally::add, |_| true) else { return };
     println!("{all:?}");

@@ -10,7 +10,7 @@ use crate::value::{FIELDS, Type, Value};
 const BATCH_MAX: usize = 4;
 /// What lies between the times to live of two writes: more than the seconds that a run takes.
 const TTL_APART_S: i32 = 40_000;
-/// So many writes of a world have a time to live at most: it ends after twenty years.
+/// At most this many writes of a world have a time to live: it ends after twenty years.
 const TTLS_MAX: i32 = 12_000;
 
 /// The batch that a write is part of.

@@ -164,7 +164,7 @@ impl Flow {
         (self.written, self.samples, self.sum, self.seen) = (0.0, 0.0, 0.0, Seen::default());
     }
 
-    /// So many flushes, with jobs beside them; gives what was seen since the count began.
+    /// Flushes this many times, with jobs beside; gives what was seen since the count began.
     pub(super) fn run(&mut self, flushes: u32) -> Seen {
         let before = self.flushed;
         for _ in 0..flushes {

@@ -11,7 +11,7 @@ use super::*;
 
 /// The nearest that are to be found.
 const NEAREST: u64 = 10;
-/// So many vectors of the sample are sought, which take no more bytes than centroids.
+/// How many vectors of the sample are sought, which take no more bytes than centroids.
 const SOUGHT_MAX: usize = 256;
 /// The part of the nearest that is to be in the lists, in hundredths. The lists were made for the sample, so that
 /// others are a little farther from theirs.

@@ -38,7 +38,7 @@ const ROWS_AHEAD: usize = 2;
 /// What is read ahead for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) struct Ahead {
-    /// So many candidates are wanted,
+    /// This many candidates are wanted,
     pub(in crate::read) wanted: u64,
     /// and there are about so many.
     pub(in crate::read) candidates: u64,

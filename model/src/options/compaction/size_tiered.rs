@@ -16,7 +16,7 @@ pub(super) const SUB_OPTIONS: [SubOption; 5] = [
 pub struct SizeTiered {
     /// A bucket is merged when it has so many runs.
     pub min_threshold: u32,
-    /// So many runs are merged at once, at most.
+    /// At most this many runs are merged at once.
     pub max_threshold: u32,
     /// A run joins a bucket from this part of its mean size on.
     pub bucket_low: f64,

@@ -45,7 +45,7 @@ pub struct Unified {
     pub flush_bytes: Option<u64>,
     /// All runs are merged when all take so many times the bytes of the largest.
     pub space_goal: f64,
-    /// So many runs are merged at once, at most, if the table says.
+    /// At most this many runs are merged at once, if the table says.
     pub runs_max: Option<u32>,
 }
 
