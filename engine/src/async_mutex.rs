@@ -1,4 +1,4 @@
-//! One at a time, across awaits: a change of the manifest and of what follows from it takes the turn.
+//! One at a time, across awaits: a change of the manifest and of what follows from it takes the lock.
 //!
 //! The manifest itself puts commits in a row; this is held longer, from looking at the tables (is what was flushed
 //! still wanted?) over the commit to changing them, so that two such changes never see each other half done.
@@ -14,13 +14,13 @@ pub struct AsyncMutex {
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// A turn; dropping it lets the next begin.
+/// The lock, held; dropping the guard lets the next begin.
 #[derive(Debug)]
 #[must_use]
 pub struct Guard<'t>(&'t AsyncMutex);
 
 impl AsyncMutex {
-    /// Waits until the turn is free, and takes it.
+    /// Waits until the lock is free, and takes it.
     pub async fn take(&self) -> Guard<'_> {
         poll_fn(|cx| {
             if self.taken.replace(true) {
@@ -35,7 +35,7 @@ impl AsyncMutex {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        assert!(self.0.taken.replace(false), "a guard is of a turn that was taken");
+        assert!(self.0.taken.replace(false), "a guard is of a lock that was taken");
         // All of them: one that was first may have been dropped while it waited.
         self.0.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
@@ -59,11 +59,11 @@ mod tests {
             for _ in 0..5 {
                 let (mutex, inside, done) = (mutex.clone(), inside.clone(), done.clone());
                 exec.spawn(async move {
-                    let turn = mutex.take().await;
-                    assert_eq!(inside.replace(1), 0, "two have the turn");
+                    let guard = mutex.take().await;
+                    assert_eq!(inside.replace(1), 0, "two hold the lock");
                     yield_now().await;
                     inside.set(0);
-                    drop(turn);
+                    drop(guard);
                     done.set(done.get() + 1);
                 });
             }

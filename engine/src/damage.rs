@@ -219,7 +219,7 @@ impl Engine {
     /// shards have parts of it. How many views that were: none if the file is not known to be damaged. `Invalid`: it is
     /// being merged.
     pub async fn forget_file(&self, sstable: Uuid) -> Result<u64> {
-        let turn = self.turn.take().await;
+        let lock = self.manifest_lock.take().await;
         let known = self.damaged_files();
         let gone: Vec<ViewEntry> = known
             .iter()
@@ -248,7 +248,7 @@ impl Engine {
             table.damage.remove_unopened(&remove);
             table.replace_views(&open, []);
         }
-        drop(turn);
+        drop(lock);
         self.delete_used(&gone).await?;
         Ok(gone.len() as u64)
     }

@@ -73,9 +73,9 @@ pub struct Engine {
     pub(crate) manifest: Manifest,
     /// A lock, held while a job looks at the views of tables, commits an edit to the manifest and changes the views: no
     /// two commits meet.
-    pub(crate) turn: AsyncMutex,
-    /// Held while files are deleted, and while one that may be among them comes back. Taken before the turn, never
-    /// while that is held: flushes do not wait for files that are unlinked.
+    pub(crate) manifest_lock: AsyncMutex,
+    /// Held while files are deleted, and while one that may be among them comes back. Taken before the manifest's lock,
+    /// never while that is held: flushes do not wait for files that are unlinked.
     pub(crate) deleting: AsyncMutex,
     /// Held while tables that are gone are removed. Taken before the others.
     pub(crate) removing: AsyncMutex,
@@ -168,7 +168,7 @@ impl Engine {
             disk,
             log,
             manifest,
-            turn: AsyncMutex::default(),
+            manifest_lock: AsyncMutex::default(),
             deleting: AsyncMutex::default(),
             removing: AsyncMutex::default(),
             cache,

@@ -12,7 +12,7 @@
 //!    it.
 //! 2. The swap happens without an await after the commit: a reader finds the rows in the memtable or in the sstable,
 //!    never in neither.
-//! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
+//! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared under the manifest's lock.
 //! 4. A table is flushed by one task at a time (`Table::flushing`).
 
 use std::collections::BTreeSet;
@@ -135,7 +135,7 @@ impl Engine {
     async fn commit_flush(&self, flushed: &mut [Flushed<'_>]) -> Result<()> {
         let until = flushed.iter().map(|flushed| flushed.layer.until).max();
         self.until_durable(until.unwrap_or(Position::ZERO)).await?;
-        let _turn = self.turn.take().await;
+        let _lock = self.manifest_lock.take().await;
         let is_there = |flushed: &&mut Flushed<'_>| flushed.table.epoch() == flushed.epoch;
         let mut flushed: Vec<_> = flushed.iter_mut().filter(is_there).collect();
         if flushed.is_empty() {

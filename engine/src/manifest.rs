@@ -98,7 +98,7 @@ impl Manifest {
     ///
     /// Removing what is not there and adding what is, is our bug.
     pub async fn commit(&self, edit: &Edit) -> Result<()> {
-        let mut journal = self.turn().await;
+        let mut journal = self.take_journal().await;
         self.state.borrow().check(edit).expect("an edit fits the state it changes");
         let result = self.write(&mut journal, edit).await;
         if result.is_ok() {
@@ -152,7 +152,7 @@ impl Manifest {
     }
 
     /// Waits until no other commit is under way, and takes the journal.
-    async fn turn(&self) -> Journal {
+    async fn take_journal(&self) -> Journal {
         poll_fn(|cx| match self.journal.borrow_mut().take() {
             Some(journal) => Poll::Ready(journal),
             None => {

@@ -9,7 +9,7 @@
 //!    and frees what the log held for it.
 //!    A directory that still holds files of other shards goes with theirs, or at the next start.
 //! 3. A file of several shards goes with the last of them (`file_owners.rs`).
-//! 4. The manifest's turn ends with the commit and what follows from it in memory: flushes do not wait while files are
+//! 4. The manifest's lock ends with the commit and what follows from it in memory: flushes do not wait while files are
 //!    unlinked, of which there may be many. Whatever the manifest names again by then stays (`delete_file`); who puts a
 //!    file back into a table's directory holds `deleting` until it is named.
 //!
@@ -37,7 +37,7 @@ impl Engine {
         let table = self.table(id)?;
         let truncating = self.begin_truncation(&table);
         self.until_applied(self.log.positions().appended).await?;
-        let turn = self.turn.take().await;
+        let lock = self.manifest_lock.take().await;
         // The layers of now go. Sealed, they take nothing more: a write that comes while we wait begins a layer of its
         // own, which stays.
         table.seal();
@@ -74,7 +74,7 @@ impl Engine {
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.log.mark_flushed(flushed);
         self.space.freed();
-        drop((views, turn));
+        drop((views, lock));
         self.delete_files(&entries).await
     }
 
@@ -83,7 +83,7 @@ impl Engine {
     pub async fn truncate_to_cut(&self, id: TableId) -> Result<()> {
         let table = self.table(id)?;
         let truncating = self.begin_truncation(&table);
-        let turn = self.turn.take().await;
+        let lock = self.manifest_lock.take().await;
         let Some(cut) = table.cut.end() else {
             return Err(Error::invalid(format!("table {id} was emptied or made anew meanwhile")));
         };
@@ -105,7 +105,7 @@ impl Engine {
             if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
         self.budget.memtables_shrank(table.keep(&dropped, stay.into()));
         self.space.freed();
-        drop((gone, turn));
+        drop((gone, lock));
         self.delete_files(&entries).await
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     /// Frees the segments of the log that held only what is gone: no flush would, where no other table has rows in
     /// memory.
     pub(crate) async fn free_log(&self) -> Result<()> {
-        let _turn = self.turn.take().await;
+        let _lock = self.manifest_lock.take().await;
         let Some(flushed) = self.freeable() else { return Ok(()) };
         self.manifest.commit(&Edit { flushed: Some(flushed), ..Edit::default() }).await?;
         self.log.mark_flushed(flushed);
@@ -171,12 +171,12 @@ impl Engine {
         }
     }
 
-    /// Removes the views and files of tables that are gone, each in a turn of its own. What another call has begun is
-    /// waited for.
+    /// Removes the views and files of tables that are gone; the manifest's lock is taken for each table anew. What another
+    /// call has begun is waited for.
     pub(crate) async fn remove_garbage(&self) -> Result<()> {
         let _removing = self.removing.take().await;
         loop {
-            let turn = self.turn.take().await;
+            let lock = self.manifest_lock.take().await;
             let Some(gone) = self.garbage.next() else { return Ok(()) };
             // A truncation may have removed them before the table was dropped.
             let named = |id: &ViewId| self.manifest.state().views.contains_key(id);
@@ -185,7 +185,7 @@ impl Engine {
                 self.manifest.commit(&Edit { remove, ..Edit::default() }).await?;
             }
             self.garbage.forget(&gone);
-            drop(turn);
+            drop(lock);
             self.delete_files(&gone.views).await?;
             self.remove_table_dir(&layout::table_dir(gone.table)).await?;
         }

@@ -63,7 +63,7 @@ impl Engine {
     /// Links the files that a table has now into `dir`, durably; gives their views. What is in memory only is not in it.
     pub async fn link_files(&self, id: TableId, dir: &RelPath) -> Result<Vec<ViewEntry>> {
         let table = self.table(id)?;
-        let _turn = self.turn.take().await;
+        let _lock = self.manifest_lock.take().await;
         self.link_views(&table, dir).await
     }
 
@@ -72,7 +72,7 @@ impl Engine {
     /// [announced](Engine::announce_truncation) before the flush.
     pub async fn link_and_cut(&self, id: TableId, dir: &RelPath) -> Result<Vec<ViewEntry>> {
         let table = self.table(id)?;
-        let _turn = self.turn.take().await;
+        let _lock = self.manifest_lock.take().await;
         // What is in memory only begins here, or comes.
         table.cut.begin(table.since().unwrap_or(self.writes.applied()));
         self.link_views(&table, dir).await
@@ -100,7 +100,7 @@ impl Engine {
         }
         self.remove_garbage().await?;
         self.until_applied(self.log.positions().appended).await?;
-        let _turn = self.turn.take().await;
+        let _lock = self.manifest_lock.take().await;
         let end = self.writes.applied();
         self.until_durable(end).await?;
         let edit = Edit { replayed_from: vec![(id.0, end)], ..Edit::default() };
@@ -120,7 +120,7 @@ impl Engine {
         self.disk.sync_dir(&layout::tables_dir()).await?;
         // What has left the table may be about to be deleted: who does it looks again once the file has a view.
         let deleting = self.deleting.take().await;
-        let turn = self.turn.take().await;
+        let lock = self.manifest_lock.take().await;
         let mended = self.mend_files(&table, dir, views).await?;
         let mut taken = Vec::new();
         let epoch = table.epoch();
@@ -129,7 +129,7 @@ impl Engine {
             Ok(_) => (Ok(0), false),
             Err(error) => (Err(error), false),
         };
-        drop((turn, deleting));
+        drop((lock, deleting));
         // What was linked and is in no manifest would be counted until the next start.
         let undone = match may_be_named {
             true => Ok(()),

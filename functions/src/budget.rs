@@ -81,7 +81,7 @@ impl Budget {
 
     /// Instructions that were executed since the last check, or a function is called, which counts for as many; an
     /// error if the call has taken too much.
-    pub(crate) fn look(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if !self.runs.get() {
             return Ok(());
         }

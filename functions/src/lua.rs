@@ -144,7 +144,7 @@ fn prepared(lua: &Lua, budget: &Rc<Budget>) -> mlua::Result<(Function, Function)
     let counted = budget.clone();
     let triggers = HookTriggers::new().on_calls().every_nth_instruction(LUA_INSTRUCTIONS_PER_LOOK);
     lua.set_hook(triggers, move |_, _| {
-        counted.look().map_err(Error::runtime)?;
+        counted.check().map_err(Error::runtime)?;
         Ok(VmState::Continue)
     })?;
     Ok(made)

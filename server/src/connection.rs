@@ -36,7 +36,7 @@ use crate::limits::{
 use crate::load::Load;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
-use crate::turn::Turn;
+use crate::time_slice::TimeSlice;
 
 /// A client's connection.
 #[derive(Debug)]
@@ -126,11 +126,11 @@ impl Connection {
         scratch: &mut [u8],
         service: &impl Service,
         load: &mut Load,
-        turn: Turn,
+        slice: TimeSlice,
     ) -> Fate {
         // What becomes whole counts as a request.
         load.partial(std::mem::take(&mut self.partial_bytes), 0);
-        let fate = self.read_and_serve(scratch, service, load, turn);
+        let fate = self.read_and_serve(scratch, service, load, slice);
         self.count_partial(load);
         fate
     }
@@ -140,12 +140,12 @@ impl Connection {
         scratch: &mut [u8],
         service: &impl Service,
         load: &mut Load,
-        turn: Turn,
+        slice: TimeSlice,
     ) -> Fate {
         match self.state {
             State::Lingering(_) => return self.read_away(scratch),
             State::Ending => return Fate::Keep,
-            State::Open if self.backlog => self.take_input(service, load, turn),
+            State::Open if self.backlog => self.take_input(service, load, slice),
             State::Open => {}
         }
         if self.state != State::Open || self.is_held_back(load) || self.backlog || !self.unread {
@@ -161,11 +161,11 @@ impl Connection {
             }
         };
         if self.input.is_empty() {
-            let used = self.take_frames(&scratch[..count], service, load, turn);
+            let used = self.take_frames(&scratch[..count], service, load, slice);
             self.input.extend_from_slice(&scratch[used..count]);
         } else {
             self.input.extend_from_slice(&scratch[..count]);
-            self.take_input(service, load, turn);
+            self.take_input(service, load, slice);
         }
         Fate::Keep
     }
@@ -195,9 +195,9 @@ impl Connection {
         true
     }
 
-    fn take_input(&mut self, service: &impl Service, load: &mut Load, turn: Turn) {
+    fn take_input(&mut self, service: &impl Service, load: &mut Load, slice: TimeSlice) {
         let mut input = std::mem::take(&mut self.input);
-        let used = self.take_frames(&input, service, load, turn);
+        let used = self.take_frames(&input, service, load, slice);
         if used < input.len() {
             input.drain(..used);
             self.input = input;
@@ -239,20 +239,20 @@ impl Connection {
         }
     }
 
-    /// Takes frames from `bytes` as long as it may and has its turn; returns how many bytes they
+    /// Takes frames from `bytes` as long as it may and its slice lasts; returns how many bytes they
     /// were.
     fn take_frames(
         &mut self,
         bytes: &[u8],
         service: &impl Service,
         load: &mut Load,
-        turn: Turn,
+        slice: TimeSlice,
     ) -> usize {
         let mut used = 0;
         self.backlog = true;
         for taken in 0..FRAMES_PER_STEP {
             let looks = taken > 0 && taken % FRAMES_PER_CLOCK_READ == 0;
-            if self.state != State::Open || self.is_held_back(load) || looks && turn.is_over() {
+            if self.state != State::Open || self.is_held_back(load) || looks && slice.is_over() {
                 break;
             }
             let step = match self.reader.next(&bytes[used..]) {
@@ -412,7 +412,7 @@ impl Connection {
 
     /// Now and then: whether its time is up. A frame that does not come whole in time is refused, or ends the
     /// connection if it is not known whose it is.
-    pub(crate) fn look(&mut self, now: Instant, load: &mut Load) -> Fate {
+    pub(crate) fn check_timeouts(&mut self, now: Instant, load: &mut Load) -> Fate {
         if self.is_expired(now, load) {
             return Fate::Drop;
         }

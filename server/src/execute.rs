@@ -473,7 +473,7 @@ impl Service for Rc<Executor> {
         }
     }
 
-    fn turn(&self) -> bool {
+    fn poll(&self) -> bool {
         let mail = self.shard.drain_mail(|incoming| match incoming {
             Incoming::Question(asker, ask) => self.answer(asker, ask),
             Incoming::Answer(number, answer) => self.take_answer(number, answer),
@@ -484,12 +484,16 @@ impl Service for Rc<Executor> {
         mail || resumed
     }
 
-    fn look(&self, now: Instant) {
+    fn end_late(&self, now: Instant) {
         self.deadlines.begin();
         for session in self.state.sessions().borrow().values() {
-            session.reads.borrow().iter().for_each(|(_, term)| self.deadlines.look(term, now));
+            session
+                .reads
+                .borrow()
+                .iter()
+                .for_each(|(_, term)| self.deadlines.wake_if_late(term, now));
         }
-        self.peer_terms.look(&self.deadlines, now);
+        self.peer_terms.wake_late(&self.deadlines, now);
         self.answer_late_writes(now);
     }
 

@@ -37,9 +37,9 @@ mod session;
 mod signals;
 mod statements;
 mod system;
+mod time_slice;
 mod timeouts;
 mod transport;
-mod turn;
 
 /// Runs the server until it is told to stop. The exit status of the process: 0, or 1 after an error,
 /// which was said.

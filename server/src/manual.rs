@@ -147,7 +147,7 @@ impl ManualServer {
             });
         }
         for _ in 0..TURNS_MAX {
-            if left.get() == 0 || !self.turn() {
+            if left.get() == 0 || !self.run_once() {
                 break;
             }
         }
@@ -247,7 +247,7 @@ impl ManualServer {
             result.replace(Some(given));
         });
         for _ in 0..1000 {
-            while self.turn() {}
+            while self.run_once() {}
             if done.borrow().is_some() {
                 break;
             }
@@ -276,11 +276,11 @@ impl ManualServer {
 
     /// One turn of every core. Whether anything was done.
     #[inline]
-    pub fn turn(&mut self) -> bool {
+    pub fn run_once(&mut self) -> bool {
         let mut busy = self.node.manual().run_ready();
         let ManualServer { cores, clients, .. } = self;
         for core in cores.iter() {
-            busy |= core.executor.turn();
+            busy |= core.executor.poll();
             let deliver = |to: ConnectionId, frame: &[u8]| {
                 busy = true;
                 let client = &mut clients[to.slot as usize];
@@ -296,7 +296,7 @@ impl ManualServer {
     pub fn run_until_answered(&mut self, client: ClientId) {
         let mut turns = 0;
         while self.clients[client.0].waiting > 0 {
-            if !self.turn() {
+            if !self.run_once() {
                 turns += 1;
                 assert!(turns < TURNS_MAX, "a request is never answered");
                 self.advance(Duration::from_millis(1));
@@ -311,7 +311,7 @@ impl ManualServer {
             core.clock.tick();
             let now = core.clock.monotonic();
             if core.executor.first_deadline().is_some_and(|first| first <= now) {
-                core.executor.look(now);
+                core.executor.end_late(now);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! 1  look which sockets are ready               one epoll_wait, no waiting
 //! 2  accept                                     a bounded number
 //! 3  read, decode, execute                      one recv a connection; most requests end here; a bounded time
-//! 4  the service's turn                         mail of other cores, what the log completed
+//! 4  the service is polled                      mail of other cores, what the log completed
 //! 5  late answers join their connections
 //! 6  send                                       one send a connection; a bounded time
 //! 7  let others run; if nothing was done: spin a little, then sleep
@@ -45,8 +45,8 @@ use crate::listen::ShardListeners;
 use crate::load::Load;
 use crate::service::Service;
 use crate::session::{ConnectionId, Session};
+use crate::time_slice::TimeSlice;
 use crate::transport::Transport;
-use crate::turn::Turn;
 
 const PLAIN_KEY: u64 = WAKE_KEY - 1;
 /// The steps of the pass: 1 to 3, and 4 to 6.
@@ -187,7 +187,7 @@ impl<S: Service> Pass<S> {
             self.begin_stop();
         }
         if !self.transport.is_running() {
-            self.turn_out();
+            self.close_quiet();
         }
         let mut busy = self.take_events();
         busy |= self.accept();
@@ -195,9 +195,9 @@ impl<S: Service> Pass<S> {
         if self.serve() {
             (busy, began) = (true, self.note_served());
         }
-        busy |= self.service.turn();
+        busy |= self.service.poll();
         busy |= self.deliver();
-        busy |= self.flush(Turn::begin());
+        busy |= self.flush(TimeSlice::begin());
         if self.ticks.is_due.take() {
             self.tick(self.clock.monotonic());
         }
@@ -231,7 +231,7 @@ impl<S: Service> Pass<S> {
             match event.key {
                 PLAIN_KEY | SHARD_AWARE_KEY => self.accept_more = true,
                 ADMIN_KEY => self.admin_arrivals.notify(),
-                // Mail and completions, which the service's turn takes.
+                // Mail and completions, which the service takes when it is polled.
                 WAKE_KEY => {}
                 key => {
                     let id = connection_id(key);
@@ -323,16 +323,16 @@ impl<S: Service> Pass<S> {
         let mut list = std::mem::take(&mut self.list);
         self.connections.take_to_serve(&mut list);
         let busy = !list.is_empty();
-        let turn = Turn::begin();
+        let slice = TimeSlice::begin();
         let mut is_over = false;
         for id in list.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            is_over = is_over || turn.is_over();
+            is_over = is_over || slice.is_over();
             if is_over {
                 self.connections.serve(id);
                 continue;
             }
-            match connection.step(&mut self.scratch, &self.service, &mut self.load, turn) {
+            match connection.step(&mut self.scratch, &self.service, &mut self.load, slice) {
                 Fate::Keep => self.connections.flush(id),
                 Fate::Drop => self.close(id),
             }
@@ -352,13 +352,13 @@ impl<S: Service> Pass<S> {
             }
         };
         // It begins with the first long answer, which takes time if it is compressed.
-        let turn = OnceCell::new();
-        service.replies().deliver(deliver, || turn.get_or_init(Turn::begin).is_over());
+        let slice = OnceCell::new();
+        service.replies().deliver(deliver, || slice.get_or_init(TimeSlice::begin).is_over());
         busy
     }
 
-    /// Sends what is answered while the turn lasts, to one connection at least. The others keep their order.
-    fn flush(&mut self, turn: Turn) -> bool {
+    /// Sends what is answered while the slice lasts, to one connection at least. The others keep their order.
+    fn flush(&mut self, slice: TimeSlice) -> bool {
         let now = self.clock.monotonic();
         let mut list = std::mem::take(&mut self.list);
         self.connections.take_to_flush(&mut list);
@@ -380,7 +380,7 @@ impl<S: Service> Pass<S> {
                     }
                 }
             }
-            is_over = turn.is_over();
+            is_over = slice.is_over();
         }
         self.list = list;
         busy
@@ -389,7 +389,7 @@ impl<S: Service> Pass<S> {
     /// Looks what has passed its deadline, and every [`HOUSEKEEPING_INTERVAL`] at the connections.
     fn tick(&mut self, now: Instant) {
         if self.service.first_deadline().is_some_and(|first| first <= now) {
-            self.service.look(now);
+            self.service.end_late(now);
         }
         // A timer that fires a little early does not put it off by a whole interval.
         let is_due = |last: Instant| {
@@ -405,7 +405,7 @@ impl<S: Service> Pass<S> {
         self.accept_more = true;
         for id in self.connections.ids() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
-            if connection.look(now, &mut self.load) == Fate::Drop {
+            if connection.check_timeouts(now, &mut self.load) == Fate::Drop {
                 self.close(id);
                 continue;
             }
@@ -440,7 +440,7 @@ impl<S: Service> Pass<S> {
     }
 
     /// Ends the connections while the transport is stopped, each when what it has asked is answered and sent.
-    fn turn_out(&mut self) {
+    fn close_quiet(&mut self) {
         for id in self.connections.ids() {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             connection.end();

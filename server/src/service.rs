@@ -51,10 +51,10 @@ pub(crate) trait Service {
 
     /// Once a pass, after its requests: mail of other cores, the log's completions. Says whether
     /// there was anything.
-    fn turn(&self) -> bool;
+    fn poll(&self) -> bool;
 
     /// Ends what waits and has passed its deadline at `now`.
-    fn look(&self, now: Instant);
+    fn end_late(&self, now: Instant);
 
     /// Before this nothing has passed its deadline; `None`: nothing waits that has one.
     fn first_deadline(&self) -> Option<Instant>;

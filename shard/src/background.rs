@@ -147,7 +147,7 @@ impl Background {
             let (turn, background, wake) = (turn.await, self.clone(), wake.clone());
             let mut running = Box::pin(async move {
                 let pauses = ReadPauses::new(&background.runtime, Group::Requests);
-                background.engine.run_turn(turn, || pauses.turn()).await;
+                background.engine.run_turn(turn, || pauses.yield_if_due()).await;
                 if background.engine.has_completed() {
                     wake.notify();
                 }
@@ -155,7 +155,7 @@ impl Background {
             if poll_once(&mut running).await.is_none() {
                 self.runtime.spawn(work, running);
             }
-            pauses.turn().await;
+            pauses.yield_if_due().await;
         }
     }
 
@@ -174,7 +174,7 @@ impl Background {
             let until = for_space.ended(now, stats.writes_deferred, WRITE_WAIT_MAX);
             while self.engine.give_up_deferred(until) {
                 wake.notify();
-                yields.turn().await;
+                yields.yield_if_due().await;
             }
             let until = for_turns.ended(now, stats.writes_queued, WRITE_WAIT_MAX);
             self.engine.give_up_queued(until);
@@ -250,7 +250,8 @@ impl Background {
         self.runtime.clone().spawn(Work { group, name, table }, async move {
             let yielder = self.yielder(group);
             let large_rows = self.engine.stats().large_rows;
-            let result = self.engine.run(job.clone(), self.now_s(), || yielder.turn()).await;
+            let result =
+                self.engine.run(job.clone(), self.now_s(), || yielder.yield_if_due()).await;
             self.engine.date_merges(self.now_s());
             if let (Job::Flush(table), n @ 1..) =
                 (&job, self.engine.stats().large_rows - large_rows)
@@ -288,7 +289,7 @@ impl Background {
     /// Writes all memtables to sstables, so that the next start has nothing to replay.
     pub(crate) async fn flush(&self) -> Result<()> {
         let yielder = self.runtime.yielder(Group::Flush);
-        self.trusted(self.engine.flush_all(self.now_s(), || yielder.turn()).await)
+        self.trusted(self.engine.flush_all(self.now_s(), || yielder.yield_if_due()).await)
     }
 
     /// Writes what some tables hold in memory now to sstables.
@@ -297,7 +298,8 @@ impl Background {
         let yielder = self.runtime.yielder(Group::Flush);
         for table in tables {
             let flush = async || {
-                let done = self.engine.flush_sealed(*table, self.now_s(), || yielder.turn()).await;
+                let done =
+                    self.engine.flush_sealed(*table, self.now_s(), || yielder.yield_if_due()).await;
                 self.trusted(done)
             };
             while !flush().await? {
@@ -313,7 +315,8 @@ impl Background {
         for table in tables {
             let wish = self.engine.wish_whole(*table);
             let compact = async || {
-                let done = self.engine.compact_all(&wish, self.now_s(), || yielder.turn()).await;
+                let done =
+                    self.engine.compact_all(&wish, self.now_s(), || yielder.yield_if_due()).await;
                 self.engine.date_merges(self.now_s());
                 self.trusted(done)
             };

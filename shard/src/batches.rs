@@ -155,7 +155,7 @@ impl<P: Protocol> Shard<P> {
         let (mut resume, mut notes) = (None, Vec::new());
         loop {
             let pauses = ReadPauses::new(&self.runtime, Group::Background);
-            let page = table.read(&self.engine, resume, now_s, || pauses.turn()).await?;
+            let page = table.read(&self.engine, resume, now_s, || pauses.yield_if_due()).await?;
             for what in page.unreadable {
                 tracing::error!(
                     shard = %self.me(), what,
@@ -208,7 +208,7 @@ impl<P: Protocol> Shard<P> {
 
     pub(crate) async fn check_part_here(&self, part: Box<[u8]>) -> Result<CheckedPart> {
         let pauses = ReadPauses::new(&self.runtime, Group::Requests);
-        self.engine.check_part(part, || pauses.turn()).await
+        self.engine.check_part(part, || pauses.yield_if_due()).await
     }
 }
 

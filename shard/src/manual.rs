@@ -87,7 +87,7 @@ impl Manual {
     /// Polls the tasks that were woken. Whether there were any.
     #[inline]
     pub fn run_ready(&self) -> bool {
-        self.tasks.turn(|()| {})
+        self.tasks.run_woken(|()| {})
     }
 
     /// Moves the time and wakes what has slept until then.

@@ -46,7 +46,7 @@ impl<P: Protocol> Shard<P> {
         let table = schema.table_by_id(command.table).ok_or_else(missing)?;
         let rows = RefCell::new(NearestRows::new(nearest, table).with_bytes_max(bytes_max));
         let pauses = ReadPauses::new(self.runtime(), group_of(command));
-        let pause = async || pauses.turn().await;
+        let pause = async || pauses.yield_if_due().await;
         let part = async |(owner, partitions): (ShardId, Partitions)| -> Result<ReadEnd> {
             let command = ReadCommand { partitions, ..command.clone() };
             let page = self.page_of(owner, command, deadline).await?;

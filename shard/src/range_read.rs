@@ -59,7 +59,7 @@ impl<P: Protocol> Shard<P> {
         };
         let ask = |owner, piece| self.page_of(owner, piece, deadline);
         let pauses = ReadPauses::new(self.runtime(), group_of(command));
-        walk_range(walk, ask, self.runtime().sleep(patience), || pauses.turn()).await
+        walk_range(walk, ask, self.runtime().sleep(patience), || pauses.yield_if_due()).await
     }
 }
 

@@ -36,7 +36,7 @@ impl ReadPauses {
     }
 
     /// Lets others run if the slice is used up.
-    pub(crate) async fn turn(&self) {
+    pub(crate) async fn yield_if_due(&self) {
         match self {
             ReadPauses::Request(began) if began.get().elapsed() < READ_SLICE => {}
             ReadPauses::Request(began) => {
@@ -44,7 +44,7 @@ impl ReadPauses {
                 yield_now().await;
                 began.set(Instant::now());
             }
-            ReadPauses::Long(yielder) => yielder.turn().await,
+            ReadPauses::Long(yielder) => yielder.yield_if_due().await,
         }
     }
 }

@@ -141,7 +141,7 @@ impl<P: Protocol> Shard<P> {
             Owners::One(owner) if owner == self.me() => {
                 let _waits = self.reading();
                 let pauses = ReadPauses::new(self.runtime(), group_of(command));
-                self.engine.read(command, sink, || pauses.turn()).await
+                self.engine.read(command, sink, || pauses.yield_if_due()).await
             }
             owners if command.nearest.is_some() => {
                 self.read_nearest(owners, command, sink, deadline).await
@@ -194,7 +194,7 @@ impl<P: Protocol> Shard<P> {
         let walk = KeysWalk::new(command.clone(), self.sharder, sink);
         let mut walk = walk.with_piece_bytes(self.piece_bytes);
         let pauses = ReadPauses::new(self.runtime(), group_of(command));
-        let pause = async || pauses.turn().await;
+        let pause = async || pauses.yield_if_due().await;
         // One piece of each owner is on its way, or waits.
         let _place = self.key_pieces.take(walk.pieces_bytes()).await;
         loop {

@@ -145,7 +145,7 @@ impl<P: Protocol> Shard<P> {
         before().await.map_err(AlterError::Store)?;
         let yielder = self.runtime.yielder(Group::Background);
         let version = uuid::Uuid::new_v4();
-        let appended = log.append(&schema, change, version, || yielder.turn()).await;
+        let appended = log.append(&schema, change, version, || yielder.yield_if_due()).await;
         if let Err(AlterError::Store(error)) = &appended {
             // Whether the change is durable is not known: only the next start can say.
             self.background.leave_if_poisoned(error);

@@ -360,7 +360,7 @@ impl<P: Protocol> Shard<P> {
         let _waits = self.reading();
         let mut page = Page::new();
         let pauses = ReadPauses::new(&self.runtime, group_of(command));
-        let end = self.engine.read(command, &mut page, || pauses.turn()).await?;
+        let end = self.engine.read(command, &mut page, || pauses.yield_if_due()).await?;
         Ok(page.end(end))
     }
 

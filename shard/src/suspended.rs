@@ -89,7 +89,7 @@ impl<T> Suspended<T> {
 
     /// Goes on with what was woken before the call, until [`READ_SLICE`] is over; outputs go to `done`.
     /// Returns whether anything was woken.
-    pub fn turn(&self, mut done: impl FnMut(T)) -> bool {
+    pub fn run_woken(&self, mut done: impl FnMut(T)) -> bool {
         let mut keys = self.turning.take();
         mem::swap(&mut keys, &mut *self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner));
         let busy = !keys.is_empty();
@@ -215,11 +215,11 @@ mod tests {
         assert_eq!((start(2), start(3)), (None, None));
         assert_eq!(suspended.len(), 2);
         number.set(2);
-        assert!(!suspended.has_woken() && !suspended.turn(|_| panic!("nothing was woken")));
+        assert!(!suspended.has_woken() && !suspended.run_woken(|_| panic!("nothing was woken")));
         waiters.take().into_iter().for_each(Waker::wake);
         assert!(suspended.has_woken() && owner.take());
         let mut done = Vec::new();
-        assert!(suspended.turn(|output| done.push(output)));
+        assert!(suspended.run_woken(|output| done.push(output)));
         assert_eq!((done, suspended.len()), (vec![2], 1), "the other one waits again");
     }
 
@@ -239,7 +239,7 @@ mod tests {
             }));
         }
         for turns in 1..=6 {
-            assert!(suspended.turn(|()| panic!("none has an end")));
+            assert!(suspended.run_woken(|()| panic!("none has an end")));
             assert_eq!(order.borrow().len(), turns, "one of them fills a slice");
         }
         assert_eq!(*order.borrow(), [0, 1, 2, 0, 1, 2]);
@@ -253,10 +253,10 @@ mod tests {
         let late = waiters.borrow()[0].clone();
         number.set(1);
         waiters.take().into_iter().for_each(Waker::wake);
-        assert!(suspended.turn(|output| assert_eq!(output, 1)));
+        assert!(suspended.run_woken(|output| assert_eq!(output, 1)));
         assert_eq!(suspended.start(reaches(number.clone(), 2, waiters.clone())), None);
         late.wake();
-        assert!(suspended.turn(|_| panic!("it waits for 2")));
+        assert!(suspended.run_woken(|_| panic!("it waits for 2")));
         assert_eq!(suspended.len(), 1);
     }
 
@@ -265,7 +265,7 @@ mod tests {
         let suspended = Suspended::new(Arc::new(Notify::new()));
         suspended.add(async { 7 });
         let mut done = Vec::new();
-        assert!(suspended.turn(|output| done.push(output)));
+        assert!(suspended.run_woken(|output| done.push(output)));
         assert_eq!(done, [7]);
         assert!(suspended.is_empty());
     }

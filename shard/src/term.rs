@@ -52,7 +52,7 @@ impl Term {
     }
 
     /// Lets a read that waits find out that its deadline has passed, if it has at `now`.
-    pub fn look(&self, now: Instant) {
+    pub fn wake_if_late(&self, now: Instant) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.wake();
         }
@@ -137,7 +137,7 @@ mod tests {
                 pending::<()>().await;
             }));
             assert!(run.as_mut().poll(&mut context).is_pending());
-            term.look(now);
+            term.wake_if_late(now);
             assert_eq!(wakes.0.swap(0, Ordering::Relaxed), 0, "it has time");
             term.end();
             assert_eq!(wakes.0.swap(0, Ordering::Relaxed), 1);
@@ -148,7 +148,7 @@ mod tests {
         let late = Term::until(Some(now));
         assert_eq!(pin!(late.run(async {})).poll(&mut context), Poll::Ready(Err(Ended::TimedOut)));
         late.waiting.replace(Some(waker.clone()));
-        late.look(now);
+        late.wake_if_late(now);
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1, "one that waits is told");
     }
 }

@@ -136,7 +136,7 @@ impl<P: Protocol> Shard<P> {
             }
             let mut rows = Slices::default();
             let pauses = ReadPauses::new(&self.runtime, Group::Background);
-            let end = self.engine.read(&left, &mut rows, || pauses.turn()).await?;
+            let end = self.engine.read(&left, &mut rows, || pauses.yield_if_due()).await?;
             for slices in rows.0.chunks(VIEW_BUILD_SLICES) {
                 let written = slices.iter().map(|slice| self.write_slice(definition.base, slice));
                 join(written).await.into_iter().collect::<Result<()>>()?;

@@ -56,7 +56,7 @@ impl Yielder {
     }
 
     /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
-    pub async fn turn(&self) {
+    pub async fn yield_if_due(&self) {
         if self.slice_began.get().elapsed() >= self.slice.get() {
             self.pause().await;
         }
@@ -153,7 +153,7 @@ mod tests {
             let (stopped, yielder) = (stop.clone(), runtime.yielder(Group::Compaction));
             runtime.spawn(Group::Compaction, async move {
                 while !stopped.get() {
-                    yielder.turn().await;
+                    yielder.yield_if_due().await;
                 }
             });
             sleep(Duration::from_millis(3)).await;

@@ -17,7 +17,7 @@
 //!
 //! Invariants
 //! 1. A view that goes is the view that the manifest has: inputs are known here as they were cut last.
-//! 2. What was truncated or dropped meanwhile is not brought back: the epoch is compared when the turn is taken.
+//! 2. What was truncated or dropped meanwhile is not brought back: the epoch is compared under the manifest's lock.
 //! 3. A tombstone goes only if, when its partition is merged, no memtable and no view of another file holds
 //!    anything older of it. The log holds nothing of the table that is neither in memtables nor in views.
 //!
@@ -325,9 +325,9 @@ impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
             Some(fragment) => Some(self.open(fragment).await?),
             None => None,
         };
-        let turn = self.engine.turn.take().await;
+        let lock = self.engine.manifest_lock.take().await;
         let committed = self.commit(output.as_ref(), rest.as_ref()).await;
-        drop(turn);
+        drop(lock);
         match committed {
             Ok(Some(used_up)) => {
                 let written_bytes = output.map_or(0, |output| output.entry.file_bytes);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! 1. A plan is made of the views as they are now, without an await; what it says of a table that changes meanwhile
-//!    is looked at again when the turn is taken.
+//!    is looked at again when the manifest's lock is taken.
 //! 2. Inputs of a merge that would make it fail again are left alone from then on (quarantine), and the table is not
 //!    tried again for a while.
 //!
@@ -188,9 +188,9 @@ impl Engine {
         error
     }
 
-    /// Removes files in which nothing is alive, if that is still so when the turn comes.
+    /// Removes files in which nothing is alive, if that is still so under the manifest's lock.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
-        let turn = self.turn.take().await;
+        let lock = self.manifest_lock.take().await;
         let Some(plan) = self.next_plan(table, now_s) else { return Ok(()) };
         if !matches!(plan.task, Task::Drop { .. }) {
             return Ok(());
@@ -211,7 +211,7 @@ impl Engine {
         if table.epoch() == epoch {
             table.replace_views(&remove, []);
         }
-        drop(turn);
+        drop(lock);
         self.delete_used(&gone).await
     }
 

@@ -186,7 +186,7 @@ fn run(
     let started = Started(with_ring(|ring| ring.start(operation)));
     async move {
         let result =
-            poll_fn(|context| with_ring(|ring| ring.look(started.0, context.waker()))).await;
+            poll_fn(|context| with_ring(|ring| ring.poll(started.0, context.waker()))).await;
         let buffer = with_ring(|ring| ring.operations.remove(started.0)).buffer;
         mem::forget(started);
         match usize::try_from(result) {
@@ -294,7 +294,7 @@ impl Ring {
         }
     }
 
-    fn look(&mut self, key: usize, waker: &Waker) -> Poll<i32> {
+    fn poll(&mut self, key: usize, waker: &Waker) -> Poll<i32> {
         match &mut self.operations[key].state {
             State::Done(result) => Poll::Ready(*result),
             State::Begun(Some(kept)) => {

@@ -137,13 +137,13 @@ impl Executor {
                 if !lease.hold(computed.bytes) {
                     return Err(ExecuteError::Overloaded(lease.refusal()));
                 }
-                yielder.turn().await;
+                yielder.yield_if_due().await;
             }
             others += if step == 0 { 0 } else { rows.len() };
             if wanted.rows_max().is_some_and(|most| others >= most) {
                 break;
             }
-            yielder.turn().await;
+            yielder.yield_if_due().await;
         }
         Ok(computed)
     }
@@ -185,7 +185,7 @@ impl Executor {
             let Answer::Statements(of_core) = answer else { unreachable!("they were asked for") };
             for (name, counts) in of_core {
                 all.entry(name).or_default().add(&counts);
-                yielder.turn().await;
+                yielder.yield_if_due().await;
             }
         }
         Answer::Statements(all.into_iter().collect())

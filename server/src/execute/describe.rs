@@ -95,7 +95,7 @@ impl Executor {
         let open = rows.open(&call.envelope(), out);
         for index in page.clone() {
             if index % ROWS_A_TURN == 0 {
-                yielder.turn().await;
+                yielder.yield_if_due().await;
             }
             let row_at = out.len();
             rows.put(index, out);

@@ -128,7 +128,7 @@ impl Executor {
     async fn sources_here(&self, command: &ReadCommand) -> Option<ReadSources> {
         let yielder = self.shard.runtime().yielder(Group::Requests);
         // The only error is a table that another change of the schema has taken.
-        self.shard.engine().read_sources(command, || yielder.turn()).await.ok()
+        self.shard.engine().read_sources(command, || yielder.yield_if_due()).await.ok()
     }
 
     /// Tells a peer what this shard would read.

@@ -192,8 +192,8 @@ impl Executor {
     /// What is large in this core's files: they may be many, so it takes turns.
     pub(super) async fn large_data(&self) -> Answer {
         let yielder = self.shard.runtime().yielder(Group::Background);
-        let turn = || yielder.turn();
-        Answer::LargeData(self.shard.engine().large_data(LargeThresholds::TOLD, turn).await)
+        let pause = || yielder.yield_if_due();
+        Answer::LargeData(self.shard.engine().large_data(LargeThresholds::TOLD, pause).await)
     }
 
     #[cold]

@@ -251,7 +251,7 @@ impl Executor {
 
     /// Goes on with the suspended reads whose disk or peers have answered. Once a pass.
     pub(super) fn resume(&self) -> bool {
-        self.suspended.turn(|finished| self.deliver(finished, When::Later))
+        self.suspended.run_woken(|finished| self.deliver(finished, When::Later))
     }
 
     /// Hands over the answer of a read that was suspended.
@@ -515,7 +515,9 @@ impl Executor {
         loop {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref(), beside_bytes);
             let read = match &computed {
-                Some(of) => of.rows.read(&command, &mut sink, async || yielder.turn().await).await,
+                Some(of) => {
+                    of.rows.read(&command, &mut sink, async || yielder.yield_if_due().await).await
+                }
                 // Boxed: this future takes 5 KB, which a read of a computed table would have for nothing.
                 None => Box::pin(self.shard.read(&command, &mut sink, Some(deadline))).await,
             };

@@ -136,7 +136,7 @@ impl Executor {
         };
         let (settings, now_us) = (self.state.settings(), self.state.now_us());
         let yielder = self.shard.runtime().yielder(Group::Background);
-        let paced = (now_us, || yielder.turn());
+        let paced = (now_us, || yielder.yield_if_due());
         let order = snapshots::before(settings, schema, ("dropped", &name), &tables, paced).await;
         let Some(order) = order else {
             return self.shard.alter(alteration.change, alteration.based_on).await.map(|_| None);
@@ -163,7 +163,7 @@ impl Executor {
             let (schema, settings) = (executor.shard.schema(), executor.state.settings());
             let (of, now_us) = (("truncated", &*table.name), executor.state.now_us());
             let yielder = executor.shard.runtime().yielder(Group::Background);
-            let paced = (now_us, || yielder.turn());
+            let paced = (now_us, || yielder.yield_if_due());
             let order = snapshots::before(settings, &schema, of, &[&*table], paced).await;
             let removal = Removal { step: RemovalStep::Truncate(table.id), order };
             let kept = executor.shard.remove(removal).await.map_err(|error| match error {

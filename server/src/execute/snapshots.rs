@@ -52,7 +52,7 @@ pub(crate) async fn take(
     stays: Option<Duration>,
 ) -> Result<()> {
     let yielder = shard.runtime().yielder(Group::Background);
-    let schema_cql = statements(&shard.schema(), tables, || yielder.turn()).await;
+    let schema_cql = statements(&shard.schema(), tables, || yielder.yield_if_due()).await;
     let millis = now_us.div_euclid(1000);
     let (created_at, expiry) = (shown(millis), expiry(millis, stays));
     let tables = tables.into();

@@ -35,8 +35,8 @@ impl PeerTerms {
     }
 
     /// Lets reads find out that their deadlines have passed.
-    pub(super) fn look(&self, deadlines: &Deadlines, now: Instant) {
-        self.0.borrow().values().for_each(|term| deadlines.look(term, now));
+    pub(super) fn wake_late(&self, deadlines: &Deadlines, now: Instant) {
+        self.0.borrow().values().for_each(|term| deadlines.wake_if_late(term, now));
     }
 }
 
@@ -66,8 +66,8 @@ impl Deadlines {
     }
 
     /// Looks at a read that waits.
-    pub(super) fn look(&self, term: &Term, now: Instant) {
-        term.look(now);
+    pub(super) fn wake_if_late(&self, term: &Term, now: Instant) {
+        term.wake_if_late(now);
         if let Some(deadline) = term.deadline().filter(|deadline| *deadline > now) {
             self.add(deadline);
         }

@@ -24,7 +24,7 @@ use crate::answers::Lease;
 use crate::limits::RECORD_BYTES_KEPT;
 use crate::statements::Answered;
 use crate::system;
-use crate::turn::Turn;
+use crate::time_slice::TimeSlice;
 
 /// The writes of one core between their requests and their answers.
 #[derive(Default)]
@@ -241,7 +241,7 @@ impl Executor {
         self.shard.write_batch(record, number, new_id, self.state.now_us())
     }
 
-    /// Answers the writes that are done, those with rows while the turn lasts. Once a pass.
+    /// Answers the writes that are done, those with rows while the slice lasts. Once a pass.
     pub(super) fn answer_writes(&self) {
         let mut completed = self.writes.completed.take();
         // Those that are left have rows that are counted nowhere: no more are taken before them.
@@ -250,7 +250,7 @@ impl Executor {
         }
         // What the last pass has answered is delivered.
         self.writes.lease.take();
-        let (turn, mut found_bytes) = (Turn::begin(), 0);
+        let (slice, mut found_bytes) = (TimeSlice::begin(), 0);
         let mut left = completed.drain(..);
         for (place, mut result) in left.by_ref() {
             let waiter = self.writes.waiting.borrow_mut().remove(place as usize);
@@ -269,7 +269,7 @@ impl Executor {
                 result = Err(engine::Error::Overloaded("memory of answers: nothing was written"));
             }
             self.answer_write(waiter, result);
-            if turn.is_over() {
+            if slice.is_over() {
                 break;
             }
         }

@@ -87,7 +87,7 @@ impl Service for Echo {
         Outcome::Answered
     }
 
-    fn look(&self, _: Instant) {
+    fn end_late(&self, _: Instant) {
         self.looked.set(self.looked.get() + 1);
     }
 
@@ -95,7 +95,7 @@ impl Service for Echo {
         self.deadline.get()
     }
 
-    fn turn(&self) -> bool {
+    fn poll(&self) -> bool {
         false
     }
 
@@ -333,12 +333,12 @@ fn answers_that_the_time_of_a_pass_does_not_reach_are_sent_in_the_next_ones() {
     let mut counts = Vec::new();
     for _ in 0..3 {
         assert!(!server.pass.has_nothing_left(), "the core must not sleep on answers");
-        assert!(server.pass.flush(Turn::over()), "one is sent, whatever the time");
+        assert!(server.pass.flush(TimeSlice::over()), "one is sent, whatever the time");
         let answered = clients.iter_mut().map(|client| client.answers().len());
         counts.push((answered.sum::<usize>(), server.answers.unsent_bytes() > 0));
     }
     assert_eq!(counts, [(1, true), (1, true), (1, false)], "what waits is counted");
-    assert!(!server.pass.flush(Turn::over()) && server.pass.has_nothing_left());
+    assert!(!server.pass.flush(TimeSlice::over()) && server.pass.has_nothing_left());
 }
 
 /// Housekeeping took the answer's wait for its turn for a client that does not read: one that had been idle for half a
@@ -346,7 +346,7 @@ fn answers_that_the_time_of_a_pass_does_not_reach_are_sent_in_the_next_ones() {
 #[test]
 fn an_idle_client_whose_answer_waits_for_its_turn_is_not_dropped() {
     let (mut server, mut clients) = Server::with_three_unsent();
-    assert!(server.pass.flush(Turn::over()));
+    assert!(server.pass.flush(TimeSlice::over()));
     let much_later = server.pass.clock.monotonic() + STALLED_TIMEOUT + Duration::from_secs(1);
     server.pass.run_housekeeping(much_later);
     server.run_until_idle();
@@ -589,7 +589,7 @@ fn a_handshake_that_never_comes_is_ended() {
         let ids = server.pass.connections.ids();
         let expired = |id: &ConnectionId| {
             let Server { pass: Pass { connections, load, .. }, .. } = &mut *server;
-            connections.get_mut(*id).unwrap().look(now, load) == Fate::Drop
+            connections.get_mut(*id).unwrap().check_timeouts(now, load) == Fate::Drop
         };
         ids.into_iter().filter(expired).count()
     };

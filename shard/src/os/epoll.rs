@@ -98,7 +98,7 @@ impl Poller {
     pub fn poll(&mut self) -> io::Result<usize> {
         match std::mem::take(&mut self.found_nothing) {
             true => Ok(0),
-            false => self.look(0),
+            false => self.poll_kernel(0),
         }
     }
 
@@ -106,12 +106,13 @@ impl Poller {
     /// up to whole milliseconds.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let timeout_ms = timeout.map(|timeout| timeout.as_nanos().div_ceil(1_000_000));
-        let count = self.look(timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)))?;
+        let count =
+            self.poll_kernel(timeout_ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX)))?;
         self.found_nothing = count == 0;
         Ok(count)
     }
 
-    fn look(&mut self, timeout_ms: i32) -> io::Result<usize> {
+    fn poll_kernel(&mut self, timeout_ms: i32) -> io::Result<usize> {
         self.events.clear();
         let space = self.events.spare_capacity_mut();
         let (events, space) = (space.as_mut_ptr().cast(), space.len() as libc::c_int);

@@ -113,7 +113,7 @@ fn a_batch_that_takes_too_long_says_whether_it_is_noted() {
             shard.engine().announce_truncation(table).await.unwrap();
         });
         bench.begin(&Request::Query(Query { text, parameters }));
-        while bench.server.turn() {}
+        while bench.server.run_once() {}
         if told == "BATCH" {
             // The part is checked and the batch noted, and its table is closed before the part is written.
             bench.server.on_first_core(async move |shard| {
@@ -121,7 +121,7 @@ fn a_batch_that_takes_too_long_says_whether_it_is_noted() {
                 shard.engine().close_tables(&[table]).await.unwrap();
             });
         }
-        while bench.server.turn() {}
+        while bench.server.run_once() {}
         bench.server.advance(Duration::from_millis(2));
         bench.server.run_until_answered(bench.client);
         let frame = bench.server.sent(bench.client, <[u8]>::to_vec);

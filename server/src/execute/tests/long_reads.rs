@@ -68,7 +68,7 @@ fn answers_without_pages_share_their_memory() {
         }
         let mut most = 0;
         while bench.server.held().0 > 0 {
-            if !bench.server.turn() {
+            if !bench.server.run_once() {
                 bench.server.advance(std::time::Duration::from_millis(1));
             }
             most = most.max(bench.server.held().2);
@@ -151,7 +151,7 @@ fn reads_end_with_their_connection() {
             bench.server.take(client, &frame);
             bench.server.disconnect(client);
             for _ in 0..1000 {
-                bench.server.turn();
+                bench.server.run_once();
             }
             assert_eq!(bench.server.held(), (0, 0, 0), "{text} on {shards}");
             let read = bench.server.rows_read() - before;
@@ -202,7 +202,7 @@ fn a_read_past_its_deadline_ends() {
             let details = [0, 10, 0, 0, 0, 0, 0, 0, 0, 1, 0];
             assert_eq!(&body[6 + words.len()..], &details);
             for _ in 0..100 {
-                bench.server.turn();
+                bench.server.run_once();
             }
             assert_eq!(bench.server.held(), (0, 0, 0), "{late} on {shards}");
             let in_time = bench.query(&format!("{text} USING TIMEOUT 1h"));

@@ -34,7 +34,7 @@ impl Bench {
         for k in 100.. {
             written.push((self.stream + 1, k));
             self.begin_as(writer, &format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, {k})"));
-            self.server.turn();
+            self.server.run_once();
             self.server.advance(Duration::from_micros(100));
             done.extend(self.answers_to(self.client));
             if !done.is_empty() {

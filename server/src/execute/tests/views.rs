@@ -43,7 +43,7 @@ impl Bench {
 
     fn pass_ms(&mut self, ms: u32) {
         for _ in 0..ms {
-            while self.server.turn() {}
+            while self.server.run_once() {}
             self.server.advance(Duration::from_millis(1));
         }
     }
@@ -101,7 +101,7 @@ fn a_write_that_waits_while_its_view_is_made_is_in_it() {
         bench.begin_as(writer, &format!("UPDATE ks.b SET r = 1 WHERE k = {k} IF r = null"));
         bench.begin_as(writer, &format!("INSERT INTO ks.b (k, r) VALUES ({k}, 5)"));
     }
-    while bench.server.turn() {}
+    while bench.server.run_once() {}
     assert_eq!(bench.query(VIEW), "CREATED TABLE ks w");
     bench.pass_ms(100);
     bench.upkeep(Upkeep::ReleaseWrites(base));
@@ -147,7 +147,7 @@ impl Bench {
             each(self, turn);
             let (k, r) = (1000 + turn, turn % 7);
             self.begin_as(writer, &format!("INSERT INTO ks.b (k, r) VALUES ({k}, {r})"));
-            self.server.turn();
+            self.server.run_once();
             self.server.advance(Duration::from_micros(100));
             answered.extend(self.answers_to(client).into_iter().map(|(_, answer)| answer));
             if answered.len() == answers {
@@ -391,7 +391,7 @@ fn a_noted_batch_is_written_whole_when_rows_of_views_became_too_many() {
         (0..7).for_each(|c| assert_eq!(bench.query(&insert_long(k, c)), "void"));
         bench.begin_as(client, &long_batch(k));
         for _ in 0..turns {
-            bench.server.turn();
+            bench.server.run_once();
         }
         (10..20).for_each(|c| bench.begin_as(writer, &insert_long(k, c)));
         [client, writer].iter().for_each(|client| bench.server.run_until_answered(*client));
@@ -470,7 +470,7 @@ fn a_truncate_that_a_crash_cuts_off_leaves_base_and_view_alike() {
         bench.insert_ten();
         bench.begin_as(bench.client, "TRUNCATE ks.b");
         for _ in 0..turns {
-            bench.server.turn();
+            bench.server.run_once();
             bench.server.advance(Duration::from_micros(100));
         }
         drop(bench);
