@@ -19,6 +19,7 @@ mod base;
 mod incremental;
 mod job;
 mod leveled;
+mod major;
 mod merge_space;
 mod merges;
 mod piece;
@@ -29,15 +30,14 @@ mod space;
 mod strategy;
 mod time_window;
 mod unified;
-mod whole;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backlog::{ChangedTables, Judging, Underway};
+pub(crate) use backlog::{ChangedTables, CompactionState, EvaluationTimer};
 pub(crate) use job::gc_before_s;
+pub use major::MajorRequest;
 pub use merges::{EndedMerge, MergeName, MergeStatus};
 pub(crate) use merges::{Merges, share};
-pub use piece::{Candidate, CompactionContext};
+pub use piece::{CompactionContext, Piece};
 pub use strategy::{MergeTask, Strategy, Task, Why};
-pub use whole::WholeWish;

@@ -25,8 +25,8 @@
 
 mod begin;
 mod deferred;
-mod lane;
 mod merge;
+mod merge_input;
 mod part;
 mod run;
 mod side_by_side;
@@ -36,8 +36,8 @@ use std::future::Future;
 
 pub use begin::FromBegin;
 pub use deferred::Deferred;
-pub use lane::{Extent, Lane, Step};
 pub use merge::Merge;
+pub use merge_input::{Extent, MergeInput, Step};
 pub use model::read::Slice;
 use model::row::RowRef;
 use model::{Deletion, Token, TokenRange};

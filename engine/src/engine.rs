@@ -23,7 +23,7 @@ use crate::async_mutex::AsyncMutex;
 use crate::budget::Budget;
 use crate::cache::BlockCache;
 use crate::commitlog::{Config as LogConfig, Log};
-use crate::compaction::{Merges, Underway};
+use crate::compaction::{CompactionState, Merges};
 use crate::deferred_writes::DeferredWrites;
 use crate::error::{Error, Result};
 use crate::file_names::FileNames;
@@ -109,7 +109,7 @@ pub struct Engine {
     /// Buffers of reads, for the next ones.
     pub(crate) scratch: RefCell<Vec<Scratch>>,
     pub(crate) row_limits: Cell<RowLimits>,
-    pub(crate) underway: Underway,
+    pub(crate) compactions: CompactionState,
     pub(crate) merges: Merges,
     /// What is large of what was written, until the operator is told.
     pub(crate) untold: Untold,
@@ -192,7 +192,7 @@ impl Engine {
             untold: Untold::default(),
             scratch: RefCell::default(),
             row_limits: Cell::default(),
-            underway: Underway::default(),
+            compactions: CompactionState::default(),
             merges: Merges::default(),
             samples: Samples::default(),
             sampled_bytes_min: Cell::new(SAMPLED_TABLE_BYTES_MIN),

@@ -59,7 +59,7 @@ mod write;
 mod write_queue;
 
 pub use batch_parts::CheckedPart;
-pub use compaction::{EndedMerge, MergeName, MergeStatus, WholeWish};
+pub use compaction::{EndedMerge, MajorRequest, MergeName, MergeStatus};
 pub use damage::{DamageKind, DamagedView};
 pub use engine::{Config, Engine};
 pub use error::{Error, Result};

@@ -184,7 +184,7 @@ impl Table {
     /// A sample has shown this ratio, or that it is not known: the table is judged again.
     fn learn_overwritten(&self, ratio: Option<f64>) {
         self.overwriting.learn(ratio);
-        self.judging.changed();
+        self.evaluation.changed();
     }
 }
 

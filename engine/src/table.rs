@@ -24,7 +24,7 @@ use uuid::Uuid;
 use crate::backoff::Backoff;
 use crate::cache::BlockCache;
 use crate::commitlog::Position;
-use crate::compaction::Judging;
+use crate::compaction::EvaluationTimer;
 use crate::cursor::{FilePart, lanes_of};
 use crate::cut::CutCell;
 use crate::damage::{Damage, DamageKind, DamagedView};
@@ -46,17 +46,17 @@ pub(crate) type SharedMemtable = Rc<RefCell<Memtable>>;
 
 /// Disjoint parts of files, in the order of their tokens.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct FileLane {
     pub(crate) parts: Rc<[FilePart]>,
     /// About the bytes of the longest row of these files.
     long_row_bytes: usize,
 }
 
-impl Lane {
-    fn new(parts: Vec<FilePart>) -> Lane {
+impl FileLane {
+    fn new(parts: Vec<FilePart>) -> FileLane {
         let longest = parts.iter().map(|part| part.sstable.statistics().long_row_bytes()).max();
         let long_row_bytes = usize::try_from(longest.unwrap_or(0)).unwrap_or(usize::MAX);
-        Lane { parts: parts.into(), long_row_bytes }
+        FileLane { parts: parts.into(), long_row_bytes }
     }
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Table {
     /// How many sorted runs these are pieces of.
     runs: Cell<usize>,
     /// The same as few lanes, for who goes through a range of tokens; made when it is asked for.
-    lanes: RefCell<Option<Rc<[Lane]>>>,
+    lanes: RefCell<Option<Rc<[FileLane]>>>,
     /// How often the table was truncated or dropped: what was begun before is not wanted any more.
     epoch: Cell<u64>,
     /// A flush is under way.
@@ -95,8 +95,8 @@ pub(crate) struct Table {
     pub(crate) compact_backoff: Backoff,
     /// How much of what is written to it is of rows that are there already.
     pub(crate) overwriting: Overwriting,
-    /// When its backlog is to be judged again.
-    pub(crate) judging: Judging,
+    /// When its backlog is to be evaluated again.
+    pub(crate) evaluation: EvaluationTimer,
     /// Files that are being merged, and those that come out.
     merging: RefCell<Vec<Uuid>>,
     /// Files that cannot be opened, read or merged.
@@ -249,7 +249,7 @@ impl Table {
             index_state,
             compact_backoff: Backoff::default(),
             overwriting: Overwriting::default(),
-            judging: Judging::default(),
+            evaluation: EvaluationTimer::default(),
             merging: RefCell::default(),
             damage: Damage::default(),
             quarantine: RefCell::default(),
@@ -323,7 +323,7 @@ impl Table {
         self.follow_indexes(&before, definition);
         if *before.0 != **definition {
             *self.drops.borrow_mut() = Rc::new(ColumnDrops::of(definition));
-            self.judging.changed();
+            self.evaluation.changed();
         }
     }
 
@@ -387,10 +387,10 @@ impl Table {
     }
 
     /// All views in as few lanes as can be.
-    pub(crate) fn lanes(&self) -> Rc<[Lane]> {
+    pub(crate) fn lanes(&self) -> Rc<[FileLane]> {
         let make = || {
             let views = self.views();
-            lanes_of(views.iter().filter_map(View::part)).into_iter().map(Lane::new).collect()
+            lanes_of(views.iter().filter_map(View::part)).into_iter().map(FileLane::new).collect()
         };
         self.lanes.borrow_mut().get_or_insert_with(make).clone()
     }
@@ -398,7 +398,7 @@ impl Table {
     /// What a scan of all lanes is counted with, in bytes. A block has at least one row, however long.
     pub(crate) fn scan_bytes(&self) -> usize {
         let block_bytes = self.definition().options.compression.chunk_bytes();
-        let of_lane = |lane: &Lane| lane_read_bytes(block_bytes.max(lane.long_row_bytes));
+        let of_lane = |lane: &FileLane| lane_read_bytes(block_bytes.max(lane.long_row_bytes));
         self.lanes().iter().map(of_lane).fold(SCAN_BYTES, usize::saturating_add)
     }
 
@@ -496,7 +496,7 @@ impl Table {
         self.forget_dropped_indexes(&views);
         let runs: BTreeSet<Uuid> = views.iter().map(|view| view.entry.run).collect();
         self.runs.set(runs.len());
-        self.judging.changed();
+        self.evaluation.changed();
         self.damage.keep_notes_of(&views);
         self.quarantine.borrow_mut().retain(|id| views.iter().any(|view| view.entry.id() == *id));
         *self.views.borrow_mut() = views;
@@ -531,7 +531,7 @@ impl Table {
         self.quarantine.borrow_mut().push(entry.id());
         let (kind, error) = (DamageKind::Unmergeable, error.clone());
         self.damage.note(DamagedView { entry, kind, error, since_s: Some(now_s) });
-        self.judging.changed();
+        self.evaluation.changed();
     }
 
     /// Whether compactions leave a file alone.
@@ -543,13 +543,13 @@ impl Table {
     pub(crate) fn begin_merging(&self, sstable: Uuid) {
         assert!(!self.is_merging(sstable), "a file is in one merge at a time");
         self.merging.borrow_mut().push(sstable);
-        self.judging.changed();
+        self.evaluation.changed();
     }
 
     /// The merge of these files is over.
     pub(crate) fn end_merging(&self, sstables: &[Uuid]) {
         self.merging.borrow_mut().retain(|sstable| !sstables.contains(sstable));
-        self.judging.changed();
+        self.evaluation.changed();
     }
 
     /// Whether a file takes part in a merge.

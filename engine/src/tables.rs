@@ -72,7 +72,7 @@ impl Tables {
     /// From now on each table is listed when it changes.
     fn list_changes(&self) {
         for (id, table) in self.by_id().iter() {
-            table.judging.list_in(*id, &self.changed);
+            table.evaluation.list_in(*id, &self.changed);
         }
     }
 

@@ -238,10 +238,10 @@ fn tombstones_go_when_tombstone_gc_says() {
             shard.write(1, Some(1)).await;
             shard.write(1, None).await;
             shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
-            let wish = shard.engine.wish_whole(TABLE);
+            let request = shard.engine.request_major(TABLE);
             let pause = async || yield_now().await;
-            while !shard.engine.compact_all(&wish, now_s, pause).await.unwrap() {}
-            drop(wish);
+            while !shard.engine.compact_major(&request, now_s, pause).await.unwrap() {}
+            drop(request);
             run_jobs(&shard.engine, now_s).await;
             assert_eq!(shard.files(), files, "{mode:?} at {now_s}");
             shard.check().await;
@@ -512,10 +512,10 @@ fn while_a_table_is_wanted_whole_no_other_merge_of_it_begins() {
             running.run(job, 1, async || yield_now().await).await.unwrap();
             end.set(true);
         });
-        let wish = engine.wish_whole(TABLE);
+        let request = engine.request_major(TABLE);
         let pause = async || yield_now().await;
         yield_now().await;
-        while !engine.compact_all(&wish, 1, pause).await.unwrap() {
+        while !engine.compact_major(&request, 1, pause).await.unwrap() {
             shard.round(9).await;
             assert_eq!(engine.next_job_of(JobKind::Compact, 1), None);
             let job = Job::Compact(TABLE);
@@ -526,8 +526,8 @@ fn while_a_table_is_wanted_whole_no_other_merge_of_it_begins() {
         for round in 0..4 {
             shard.round(round).await;
         }
-        assert_eq!(engine.next_job_of(JobKind::Compact, 1), None, "the wish still waits");
-        drop(wish);
+        assert_eq!(engine.next_job_of(JobKind::Compact, 1), None, "the request still waits");
+        drop(request);
         run_jobs(&shard.engine, 1).await;
         assert!(shard.files() < 4);
         shard.check().await;

@@ -207,10 +207,11 @@ fn a_tombstone_outlives_the_damage_of_what_it_deletes() {
         while let Some(job) = shard.engine.next_job(LATER_S) {
             shard.engine.run(job, LATER_S, async || yield_now().await).await.unwrap();
         }
-        let wish = shard.engine.wish_whole(TABLE);
-        let merged = shard.engine.compact_all(&wish, LATER_S, async || yield_now().await).await;
+        let request = shard.engine.request_major(TABLE);
+        let merged =
+            shard.engine.compact_major(&request, LATER_S, async || yield_now().await).await;
         assert_eq!(merged, Ok(true));
-        drop(wish);
+        drop(request);
         shard.sim.plant(&path, whole);
         shard.start_again().await;
         assert_eq!(shard.all().await, Ok(vec![12]));

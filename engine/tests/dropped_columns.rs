@@ -118,8 +118,8 @@ impl Shard {
     }
 
     async fn compact(&self) {
-        let wish = self.engine.wish_whole(TABLE);
-        self.engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
+        let request = self.engine.request_major(TABLE);
+        self.engine.compact_major(&request, 1, async || yield_now().await).await.unwrap();
     }
 
     /// Checks what every way of reading gives, wherever the rows are.

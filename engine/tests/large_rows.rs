@@ -104,8 +104,8 @@ fn forty_elements_of_15_megabytes_are_refused_before_the_row_is_too_large() {
         // The files are merged, and another row is as it was.
         write(&engine, &record(2, 1, 15_000_000, 99, false)).await.unwrap();
         flush(&engine).await;
-        let wish = engine.wish_whole(TABLE);
-        engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
+        let request = engine.request_major(TABLE);
+        engine.compact_major(&request, 1, async || yield_now().await).await.unwrap();
         assert_eq!(read(&engine).await, [(1, taken as usize), (2, 1)]);
         assert_eq!(engine.table_size(TABLE).unwrap().sstables, 1);
         assert!(engine.stats().large_rows > 0 && engine.stats().jobs_failed == 0);

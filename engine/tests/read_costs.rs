@@ -370,9 +370,9 @@ fn the_first_row_of_a_partition_that_is_merged_costs_no_read_of_its_later_fragme
             }
             flush(engine).await;
             let adopted = engine.stats().compaction_fragments;
-            let wish = engine.wish_whole(TABLE);
+            let request = engine.request_major(TABLE);
             let merge = async {
-                engine.compact_all(&wish, 1, async || yield_now().await).await.unwrap();
+                engine.compact_major(&request, 1, async || yield_now().await).await.unwrap();
                 panic!("it is stopped before that");
             };
             let is_begun = async {

@@ -313,18 +313,20 @@ impl Background {
     pub(crate) async fn compact_tables(&self, tables: &[TableId]) -> Result<()> {
         let yielder = self.yielder(Group::Compaction);
         for table in tables {
-            let wish = self.engine.wish_whole(*table);
+            let request = self.engine.request_major(*table);
             let compact = async || {
-                let done =
-                    self.engine.compact_all(&wish, self.now_s(), || yielder.yield_if_due()).await;
+                let done = self
+                    .engine
+                    .compact_major(&request, self.now_s(), || yielder.yield_if_due())
+                    .await;
                 self.engine.date_merges(self.now_s());
                 self.trusted(done)
             };
             while !compact().await? {
                 self.runtime.sleep(JOB_WAIT).await;
             }
-            // What waited for the wish may begin.
-            drop(wish);
+            // What waited for the request may begin.
+            drop(request);
             self.look.notify();
         }
         Ok(())

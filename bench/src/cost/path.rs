@@ -297,8 +297,8 @@ fn engine_merge(shape: &Shape, operations: u64) -> Counted {
             flush(engine);
         }
         let merged = counted(quarter * FILES, || {
-            let wish = engine.wish_whole(TABLE);
-            let done = at_once(engine.compact_all(&wish, NOW_S, no_pause));
+            let request = engine.request_major(TABLE);
+            let done = at_once(engine.compact_major(&request, NOW_S, no_pause));
             assert!(done.expect("the simulated disk has no faults"), "nothing else compacts");
         });
         let sstables = engine.table_size(TABLE).expect("the table is there").sstables;

@@ -32,7 +32,7 @@ use model::{Token, TokenRange, schema};
 use uuid::Uuid;
 
 use super::merges::Progress;
-use super::rewrite::{Caller, Rest};
+use super::rewrite::{MergeOwner, Rest};
 use crate::cursor::FilePart;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -243,7 +243,7 @@ impl<P> RunningMerge<'_, P> {
     }
 }
 
-impl<P: AsyncFn()> Caller for RunningMerge<'_, P> {
+impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
     fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64 {
         if planted(Bug::PurgeEarly) {
             return i64::MAX;

@@ -1,7 +1,7 @@
 //! What waits to be merged, table by table: which table is served next, and how far compaction is behind.
 //!
 //! ```text
-//! views change ─► listed ─► judged at the next look ─► Backlog ─┬─► the table with the most runs is served first
+//! views change ─► listed ─► evaluated at the next check ─► Backlog ─┬─► the table with the most runs is served first
 //! (or a minute is over, and something in it may expire)         └─► the most runs of any table: writers are slowed
 //! ```
 //!
@@ -21,10 +21,10 @@ use model::options;
 
 use super::base::Unit;
 use super::job::candidates;
-use super::piece::Candidate;
+use super::major::MajorRequests;
+use super::piece::Piece;
 use super::space::{DiskUse, SpaceDebt};
 use super::strategy::{MergeTask, Strategy, Task, Why};
-use super::whole::Wishes;
 use crate::engine::Engine;
 use crate::limits::{
     BACKLOG_CHECK_S, BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, BACKLOG_TASKS_MAX, BACKLOGS_PER_LOOK,
@@ -51,22 +51,22 @@ impl Backlog {
     }
 }
 
-/// Tables that are to be judged, the first that changed first.
+/// Tables that are to be evaluated, the first that changed first.
 #[derive(Debug, Default)]
 pub(crate) struct ChangedTables(RefCell<VecDeque<TableId>>);
 
-/// When a table's backlog is judged again: at the next look once it is listed, or at a second.
+/// When a table's backlog is evaluated again: at the next look once it is listed, or at a second.
 #[derive(Debug, Default)]
-pub(crate) struct Judging {
+pub(crate) struct EvaluationTimer {
     /// The list that the table is put on when it changes.
     list: OnceCell<(TableId, Rc<ChangedTables>)>,
     /// Whether the table is on the list now.
     is_listed: Cell<bool>,
-    /// The second at which the table is judged though it did not change; `None` if nothing in it can expire.
+    /// The second at which the table is evaluated though it did not change; `None` if nothing in it can expire.
     again_s: Cell<Option<u32>>,
 }
 
-impl Judging {
+impl EvaluationTimer {
     /// The table of this id is listed here when it changes; what it has already is a change.
     pub(crate) fn list_in(&self, id: TableId, changed: &Rc<ChangedTables>) {
         if self.list.set((id, changed.clone())).is_ok() && self.is_listed.replace(false) {
@@ -84,44 +84,45 @@ impl Judging {
     }
 }
 
-/// The compactions of a shard that are under way: one of any size, and beside it small ones.
+/// The state of a shard's compaction: the merges that run (one of any size, and beside it small ones), the backlogs of
+/// its tables, when they are evaluated again, and what operators have asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Underway {
-    /// The bytes that each of them merges.
-    bytes: RefCell<Vec<u64>>,
-    /// The backlog with the most runs when tables were last judged, and its table.
+pub(crate) struct CompactionState {
+    /// The bytes of each merge that runs.
+    running_bytes: RefCell<Vec<u64>>,
+    /// The backlog with the most runs when tables were last evaluated, and its table.
     largest: Cell<Option<(TableId, Backlog)>>,
     /// Tables that have something to be merged, or that is being merged.
     waiting: RefCell<BTreeMap<TableId, Backlog>>,
-    /// Tables in which something may expire, by the second at which they are judged again.
+    /// Tables in which something may expire, by the second at which they are evaluated again.
     expiring: RefCell<BTreeSet<(u32, TableId)>>,
     /// Tables that are to be merged whole.
-    pub(super) wishes: Wishes,
+    pub(super) major_requests: MajorRequests,
 }
 
-impl Underway {
+impl CompactionState {
     /// Whether a compaction of so many bytes may begin now.
-    pub(super) fn has_place_for(&self, bytes: u64) -> bool {
+    pub(super) fn may_start(&self, bytes: u64) -> bool {
         let largest = self.largest_bytes();
         let is_small = largest.is_none_or(|largest| bytes <= largest / COMPACTION_SMALL_DIVISOR);
-        self.bytes.borrow().len() < COMPACTIONS_MAX && is_small
+        self.running_bytes.borrow().len() < COMPACTIONS_MAX && is_small
     }
 
     /// The bytes of the largest that is under way, if any is.
     pub(super) fn largest_bytes(&self) -> Option<u64> {
-        self.bytes.borrow().iter().max().copied()
+        self.running_bytes.borrow().iter().max().copied()
     }
 
     /// A compaction of so many bytes begins; whether it does beside another.
     pub(super) fn begin(&self, bytes: u64) -> bool {
-        let mut running = self.bytes.borrow_mut();
+        let mut running = self.running_bytes.borrow_mut();
         running.push(bytes);
         running.len() > 1
     }
 
     /// A compaction of so many bytes has ended.
     pub(super) fn end(&self, bytes: u64) {
-        let mut running = self.bytes.borrow_mut();
+        let mut running = self.running_bytes.borrow_mut();
         let at = running.iter().position(|other| *other == bytes);
         running.swap_remove(at.expect("what ends has begun"));
     }
@@ -131,9 +132,9 @@ impl Engine {
     /// The table to compact next: of those whose proposed merge may begin now, the one with the most runs.
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
         self.list_expiring(now_s);
-        self.judge_listed(now_s);
+        self.evaluate_listed(now_s);
         let tables = self.tables.by_id();
-        let mut waiting = self.underway.waiting.borrow_mut();
+        let mut waiting = self.compactions.waiting.borrow_mut();
         waiting.retain(|id, _| tables.contains_key(id));
         self.counters.count(|s| s.tables_looked_at += waiting.len() as u64);
         let (mut best, mut largest) = (None, None);
@@ -147,7 +148,7 @@ impl Engine {
                 largest = Some((runs, (*id, *backlog)));
             }
             let Some(bytes) = backlog.next_bytes else { continue };
-            let has_place = self.underway.has_spare_place_for(*id, bytes);
+            let has_place = self.compactions.may_start_automatic(*id, bytes);
             if !table.compact_backoff.is_due(now_s) || !has_place {
                 continue;
             }
@@ -155,45 +156,45 @@ impl Engine {
             let this: (usize, u64, TableId) = (runs as usize, u64::MAX - bytes, *id);
             best = best.max(Some(this));
         }
-        self.underway.largest.set(largest.map(|(_, of)| of));
+        self.compactions.largest.set(largest.map(|(_, of)| of));
         best.map(|(_, _, id)| id)
     }
 
     /// Lists the tables in which something may have expired, as many as one look may.
     fn list_expiring(&self, now_s: u32) {
         let tables = self.tables.by_id();
-        let mut expiring = self.underway.expiring.borrow_mut();
+        let mut expiring = self.compactions.expiring.borrow_mut();
         for _ in 0..BACKLOGS_PER_LOOK {
             let due = expiring.first().copied().filter(|(at_s, _)| *at_s <= now_s);
             let Some((at_s, id)) = due else { break };
             expiring.pop_first();
-            let due = tables.get(&id).filter(|table| table.judging.again_s.get() == Some(at_s));
+            let due = tables.get(&id).filter(|table| table.evaluation.again_s.get() == Some(at_s));
             if let Some(table) = due {
-                table.judging.again_s.set(None);
-                table.judging.changed();
+                table.evaluation.again_s.set(None);
+                table.evaluation.changed();
             }
         }
     }
 
-    /// Judges tables that are listed, the first that changed first, as many as one look may.
-    fn judge_listed(&self, now_s: u32) {
+    /// Evaluates tables that are listed, the first that changed first, as many as one look may.
+    fn evaluate_listed(&self, now_s: u32) {
         let tables = self.tables.by_id();
         let changed = &self.tables.changed().0;
-        let mut expiring = self.underway.expiring.borrow_mut();
+        let mut expiring = self.compactions.expiring.borrow_mut();
         for _ in 0..BACKLOGS_PER_LOOK {
             let Some(id) = changed.borrow_mut().pop_front() else { break };
             let Some(table) = tables.get(&id) else { continue };
             self.counters.count(|s| s.tables_looked_at += 1);
-            table.judging.is_listed.set(false);
+            table.evaluation.is_listed.set(false);
             let sizes = (self.budget.flush_bytes(), self.fragment_bytes_min.get());
-            let backlog = judge(table, sizes, now_s);
-            let mut waiting = self.underway.waiting.borrow_mut();
+            let backlog = evaluate(table, sizes, now_s);
+            let mut waiting = self.compactions.waiting.borrow_mut();
             match backlog == Backlog::default() {
                 true => waiting.remove(&id),
                 false => waiting.insert(id, backlog),
             };
             let again_s = may_expire(table).then(|| now_s.saturating_add(BACKLOG_CHECK_S));
-            if let Some(before) = table.judging.again_s.replace(again_s) {
+            if let Some(before) = table.evaluation.again_s.replace(again_s) {
                 expiring.remove(&(before, id));
             }
             expiring.extend(again_s.map(|at_s| (at_s, id)));
@@ -213,7 +214,7 @@ impl Engine {
 
     /// The runs of the largest backlog, with what its table's memtables hold now.
     fn backlog(&self) -> f64 {
-        let Some((id, backlog)) = self.underway.largest.get() else { return 0.0 };
+        let Some((id, backlog)) = self.compactions.largest.get() else { return 0.0 };
         let memtable_bytes = match backlog.debt {
             Some(_) => self.tables.by_id().get(&id).map_or(0, |table| table.memtable_bytes()),
             None => 0,
@@ -242,7 +243,7 @@ fn has_windows(table: &Table) -> bool {
 }
 
 /// Asks the strategy again and again, as if what it proposed were being merged already.
-fn judge(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_s: u32) -> Backlog {
+fn evaluate(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_s: u32) -> Backlog {
     if table.views().is_empty() {
         table.overwriting.surplus_bytes.set(0);
         return Backlog::default();
@@ -283,7 +284,7 @@ fn judge(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_s: 
 }
 
 /// What a table takes on disk; its pieces are those of its views, in their order, and then those that are not open.
-fn disk_use(table: &Table, pieces: &[Candidate], unit: Unit) -> DiskUse {
+fn disk_use(table: &Table, pieces: &[Piece], unit: Unit) -> DiskUse {
     let views = table.views();
     let (open, lost) = pieces.split_at(views.len());
     // A file is there until all of it is merged; of one that others have, too, only a part is this table's.
@@ -294,8 +295,8 @@ fn disk_use(table: &Table, pieces: &[Candidate], unit: Unit) -> DiskUse {
 }
 
 /// How many of the pieces at most hold one token. Pieces of a run that have parts of one partition count once.
-fn depth<'p>(pieces: impl Iterator<Item = &'p Candidate>) -> usize {
-    let mut pieces: Vec<&Candidate> = pieces.collect();
+fn depth<'p>(pieces: impl Iterator<Item = &'p Piece>) -> usize {
+    let mut pieces: Vec<&Piece> = pieces.collect();
     pieces.sort_by_key(|piece| piece.order());
     let mut ends: Vec<(i64, bool)> = Vec::new();
     for group in pieces.chunk_by(|piece, next| piece.may_go_on_in(next)) {
@@ -324,8 +325,8 @@ mod tests {
 
     use super::*;
 
-    fn piece(first: i64, last: i64) -> Candidate {
-        Candidate {
+    fn piece(first: i64, last: i64) -> Piece {
+        Piece {
             run: Uuid::nil(),
             level: 0,
             tokens: TokenRange { first: Token(first), last: Token(last) },
@@ -368,15 +369,15 @@ mod tests {
 
     #[test]
     fn beside_a_large_compaction_a_small_one_may_begin() {
-        let underway = Underway::default();
-        assert!(underway.has_place_for(u64::MAX));
-        assert!(!underway.begin(1000), "it is alone");
-        assert!(underway.has_place_for(250) && !underway.has_place_for(251));
-        assert!(underway.begin(100));
-        assert!(!underway.has_place_for(0), "there are two already");
-        underway.end(1000);
-        assert!(underway.has_place_for(25) && !underway.has_place_for(26));
-        underway.end(100);
-        assert!(underway.has_place_for(1000));
+        let compactions = CompactionState::default();
+        assert!(compactions.may_start(u64::MAX));
+        assert!(!compactions.begin(1000), "it is alone");
+        assert!(compactions.may_start(250) && !compactions.may_start(251));
+        assert!(compactions.begin(100));
+        assert!(!compactions.may_start(0), "there are two already");
+        compactions.end(1000);
+        assert!(compactions.may_start(25) && !compactions.may_start(26));
+        compactions.end(100);
+        assert!(compactions.may_start(1000));
     }
 }

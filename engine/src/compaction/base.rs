@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use model::Token;
 use uuid::Uuid;
 
-use super::piece::{Candidate, joined};
+use super::piece::{Piece, joined};
 
 /// What a strategy merges at least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ struct Stretch {
 
 impl Base {
     /// Of these pieces, of which some are [stuck]: what is merged by pieces is merged as if those were not there.
-    pub(super) fn of(pieces: &[Candidate], stuck: &[bool], unit: Unit) -> Base {
+    pub(super) fn of(pieces: &[Piece], stuck: &[bool], unit: Unit) -> Base {
         let stretch = |of: Vec<usize>| {
             let of = || of.iter().copied().filter(|&index| unit == Unit::Run || !stuck[index]);
             let first = of().map(|index| pieces[index].tokens.first).min()?;
@@ -87,7 +87,7 @@ impl Base {
     /// Bytes of those pieces of the base that are `wanted`, and of those of the others.
     pub(super) fn parted_bytes(
         &self,
-        pieces: &[Candidate],
+        pieces: &[Piece],
         wanted: impl Fn(usize) -> bool,
     ) -> (u64, u64) {
         let (mut here, mut others) = (0, 0);
@@ -98,18 +98,18 @@ impl Base {
     }
 
     /// Whether a piece of the base goes into a merge or comes out of one.
-    pub(super) fn is_merging(&self, pieces: &[Candidate]) -> bool {
+    pub(super) fn is_merging(&self, pieces: &[Piece]) -> bool {
         pieces.iter().zip(&self.holds).any(|(piece, is_here)| *is_here && piece.merging)
     }
 }
 
 /// Of each piece, whether it cannot be merged: it is in quarantine or was not opened, or goes only with one of these.
-pub(super) fn stuck(pieces: &[Candidate], unit: Unit) -> Vec<bool> {
-    let is_stuck = |piece: &Candidate| piece.busy && !piece.merging;
-    let goes_alone = |piece: &Candidate| unit == Unit::Piece && piece.level > 0;
+pub(super) fn stuck(pieces: &[Piece], unit: Unit) -> Vec<bool> {
+    let is_stuck = |piece: &Piece| piece.busy && !piece.merging;
+    let goes_alone = |piece: &Piece| unit == Unit::Piece && piece.level > 0;
     let of_runs = pieces.iter().filter(|piece| is_stuck(piece) && !goes_alone(piece));
     let runs: BTreeSet<Uuid> = of_runs.map(|piece| piece.run).collect();
-    let goes_with = |piece: &Candidate| !goes_alone(piece) && runs.contains(&piece.run);
+    let goes_with = |piece: &Piece| !goes_alone(piece) && runs.contains(&piece.run);
     pieces.iter().map(|piece| is_stuck(piece) || goes_with(piece)).collect()
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::compaction::piece::tests::piece;
 
-    fn of(pieces: &[Candidate]) -> Base {
+    fn of(pieces: &[Piece]) -> Base {
         Base::of(pieces, &vec![false; pieces.len()], Unit::Run)
     }
 
@@ -166,22 +166,22 @@ mod tests {
         fn no_other_choice_has_more(
             drawn in prop::collection::vec((0..12i64, 0..6i64, 0..50u64), 0..10),
         ) {
-            let pieces: Vec<Candidate> = (0..).zip(&drawn)
+            let pieces: Vec<Piece> = (0..).zip(&drawn)
                 .map(|(run, (first, more, bytes))| piece(run, *first, first + more, *bytes)).collect();
-            let is_apart = |chosen: &[&Candidate]| {
-                let apart = |(at, piece): (usize, &&Candidate)| {
+            let is_apart = |chosen: &[&Piece]| {
+                let apart = |(at, piece): (usize, &&Piece)| {
                     chosen[..at].iter().all(|other| !other.overlaps(piece))
                 };
                 chosen.iter().enumerate().all(apart)
             };
-            let choice = |bits: u32| -> Vec<&Candidate> {
+            let choice = |bits: u32| -> Vec<&Piece> {
                 (0..).zip(&pieces).filter(|(at, _)| bits >> at & 1 == 1).map(|(_, piece)| piece).collect()
             };
             let choices = (0..1 << pieces.len()).map(choice).filter(|chosen| is_apart(chosen));
             let most = choices.map(|chosen| chosen.iter().map(|piece| piece.bytes).sum::<u64>()).max();
             let base = of(&pieces);
             prop_assert_eq!(Some(base.bytes), most);
-            let held: Vec<&Candidate> =
+            let held: Vec<&Piece> =
                 pieces.iter().zip(&base.holds).filter(|(_, is_here)| **is_here).map(|(piece, _)| piece).collect();
             prop_assert!(is_apart(&held));
             prop_assert_eq!(held.iter().map(|piece| piece.bytes).sum::<u64>(), base.bytes);

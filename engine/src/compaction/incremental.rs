@@ -6,7 +6,7 @@
 
 use model::options;
 
-use super::piece::{Candidate, CompactionContext, free_runs};
+use super::piece::{CompactionContext, Piece, free_runs};
 use super::size_tiered::SizeTiered;
 use super::space::Goal;
 use super::strategy::{Task, Why, merge};
@@ -21,11 +21,7 @@ impl Incremental<'_> {
         self.0.fragment_bytes_max.min(FRAGMENT_BYTES_MAX)
     }
 
-    pub(super) fn propose(
-        &self,
-        pieces: &[Candidate],
-        context: &CompactionContext,
-    ) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Piece], context: &CompactionContext) -> Option<Task> {
         let runs = free_runs(pieces);
         let goal = Goal { goal: self.0.space_goal, overwritten_ratio: context.overwritten_ratio };
         let inputs = goal.first_of(pieces, &runs, || SizeTiered(&self.0.by_size).bucket(&runs))?;

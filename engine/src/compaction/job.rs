@@ -24,11 +24,11 @@ use model::options::{TableOptions, TombstoneGc};
 use uuid::Uuid;
 
 use super::adoption::RunningMerge;
-use super::piece::{Candidate, CompactionContext};
+use super::major::MajorRequest;
+use super::piece::{CompactionContext, Piece};
 use super::rewrite::{Output, rewrite};
 use super::smaller::smaller;
 use super::strategy::{MergeTask, Strategy, Task};
-use super::whole::WholeWish;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
@@ -86,22 +86,22 @@ impl Engine {
         pause: &impl AsyncFn(),
     ) -> Result<()> {
         let id = table.definition().id;
-        let has_place = |plan: &Plan| self.underway.has_spare_place_for(id, plan.bytes);
+        let has_place = |plan: &Plan| self.compactions.may_start_automatic(id, plan.bytes);
         let plan = self.next_plan(table, now_s).filter(has_place);
         self.compact_as(table, plan, now_s, pause).await
     }
 
-    /// Does what a [wish](Engine::wish_whole) is about: merges all files of its table into one run, or those of a
+    /// Serves a [request](Engine::request_major): merges all files of its table into one run, or those of a
     /// window of time; `false` if the table is being compacted, it has a cut, there is no place for one more
     /// compaction, or another window is left: ask again.
-    pub async fn compact_all(
+    pub async fn compact_major(
         &self,
-        wish: &WholeWish<'_>,
+        request: &MajorRequest<'_>,
         now_s: u32,
         pause: impl AsyncFn(),
     ) -> Result<bool> {
         // A table that was dropped has nothing to merge.
-        let Ok(table) = self.table(wish.table()) else { return Ok(true) };
+        let Ok(table) = self.table(request.table()) else { return Ok(true) };
         if table.cut.is_made() || table.is_any_merging() {
             return Ok(false);
         }
@@ -112,15 +112,15 @@ impl Engine {
             is_last = tasks.next().is_none();
             task
         });
-        if plan.as_ref().is_some_and(|plan| !self.underway.has_place_for(plan.bytes)) {
-            wish.wait_for_place();
+        if plan.as_ref().is_some_and(|plan| !self.compactions.may_start(plan.bytes)) {
+            request.wait_for_slot();
             return Ok(false);
         }
         plan.iter_mut().for_each(|plan| plan.asked = Asked::ByOperator);
         // While it goes on, what is flushed meanwhile is merged as ever.
-        wish.pause();
+        request.pause();
         let done = self.compact_as(&table, plan, now_s, &pause).await;
-        wish.resume();
+        request.resume();
         done.map(|()| is_last)
     }
 
@@ -131,18 +131,18 @@ impl Engine {
         now_s: u32,
         pause: &impl AsyncFn(),
     ) -> Result<()> {
-        // What was judged to be due was judged before something changed: it is judged again.
-        table.judging.changed();
+        // What was found to be due was evaluated before something changed: it is evaluated again.
+        table.evaluation.changed();
         let Some(plan) = plan else { return Ok(()) };
         let bytes = plan.bytes;
-        let is_beside = self.underway.begin(bytes);
+        let is_beside = self.compactions.begin(bytes);
         self.counters.count(|s| s.compactions_beside += u64::from(is_beside));
         let result = match plan.task {
             Task::Drop { .. } => self.drop_dead(table, now_s).await,
             Task::Merge(_) => self.merge(table, plan, now_s, pause).await,
         };
-        self.underway.end(bytes);
-        table.judging.changed();
+        self.compactions.end(bytes);
+        table.evaluation.changed();
         table.compact_backoff.ended(&result, now_s);
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
@@ -303,7 +303,7 @@ impl Engine {
         &self,
         table: &Table,
         now_s: u32,
-        ask: impl FnOnce(&Strategy<'_>, &[Candidate], &CompactionContext) -> Option<Task>,
+        ask: impl FnOnce(&Strategy<'_>, &[Piece], &CompactionContext) -> Option<Task>,
     ) -> Option<Plan> {
         let views = table.views();
         if views.is_empty() || table.cut.is_made() {
@@ -327,7 +327,7 @@ pub(super) fn candidates(
     table: &Table,
     fragment_bytes_min: u64,
     now_s: u32,
-) -> (Vec<Candidate>, CompactionContext) {
+) -> (Vec<Piece>, CompactionContext) {
     let definition = table.definition();
     let gc_before_s = gc_before_s(&definition.options, now_s);
     let strategy = Strategy::of(&definition.options.compaction);
@@ -342,15 +342,15 @@ pub(super) fn candidates(
     let piece = |view: &View| {
         let ViewEntry { tokens, run, level, file_bytes, .. } = view.entry;
         let fragment_bytes = fragment_bytes_min.min(strategy.fragment_bytes_max(file_bytes));
-        let piece = Candidate::of_view(&view.sstable, tokens, run, level, &context, fragment_bytes);
+        let piece = Piece::of_view(&view.sstable, tokens, run, level, &context, fragment_bytes);
         // Most of a file is of no use when its merge has ended early: then it is rewritten like one of several owners.
         let is_remnant = piece.bytes < file_bytes / 2;
         let merging = table.is_merging(view.entry.sstable);
         let busy = merging || table.is_in_quarantine(view.entry.id());
-        Candidate { shared: view.entry.shared || is_remnant, busy, merging, ..piece }
+        Piece { shared: view.entry.shared || is_remnant, busy, merging, ..piece }
     };
     // What could not be opened takes no part, and is as old as can be where something is to be purged.
-    let unopened = |entry: ViewEntry| Candidate {
+    let unopened = |entry: ViewEntry| Piece {
         run: Uuid::nil(),
         level: entry.level,
         tokens: entry.tokens,

@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 
 use model::{TokenRange, options};
 
-use super::piece::{Candidate, CompactionContext, Run, free_runs_of};
+use super::piece::{CompactionContext, Piece, Run, free_runs_of};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::{
@@ -47,7 +47,7 @@ pub(super) struct Leveled<'o>(pub(super) &'o options::Leveled);
 
 /// The pieces of each level, in the order of their tokens.
 struct Levels<'p> {
-    pieces: &'p [Candidate],
+    pieces: &'p [Piece],
     /// Level 1 is the first. Those that can be merged or are being merged, and overlap none before them.
     sorted: Vec<Vec<usize>>,
     /// Runs of level 0, and pieces that overlap another of their level; smallest first.
@@ -74,11 +74,7 @@ impl Leveled<'_> {
         self.fragment_bytes().saturating_mul(self.0.fanout.saturating_pow(level.into()))
     }
 
-    pub(super) fn propose(
-        &self,
-        pieces: &[Candidate],
-        context: &CompactionContext,
-    ) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Piece], context: &CompactionContext) -> Option<Task> {
         let levels = Levels::of(pieces);
         let bytes_max = self.bytes_max(&levels);
         let mut due: Vec<(f64, usize)> = (1..bytes_max.len())
@@ -169,7 +165,7 @@ impl Leveled<'_> {
 }
 
 impl<'p> Levels<'p> {
-    fn of(pieces: &'p [Candidate]) -> Levels<'p> {
+    fn of(pieces: &'p [Piece]) -> Levels<'p> {
         let deepest = pieces.iter().map(|piece| piece.level).max().unwrap_or(0);
         let mut sorted: Vec<Vec<usize>> = vec![Vec::new(); deepest.into()];
         for (index, piece) in pieces.iter().enumerate() {
@@ -186,7 +182,7 @@ impl<'p> Levels<'p> {
             });
             let mut last = None;
             level.retain(|&index| {
-                let Candidate { tokens, run, .. } = pieces[index];
+                let Piece { tokens, run, .. } = pieces[index];
                 // Two fragments of a run may have parts of one partition.
                 let is_apart = last.is_none_or(|(last, of)| {
                     last < tokens.first || last == tokens.first && of == run

@@ -86,7 +86,7 @@ pub(crate) struct Merges {
 #[derive(Debug)]
 pub(super) struct Progress {
     merge: MergeName,
-    inputs: Vec<Part>,
+    inputs: Vec<InputPart>,
     sstables: u64,
     /// Bytes of the inputs before compression.
     total_bytes: u64,
@@ -104,7 +104,7 @@ pub(super) struct Progress {
 
 /// The part of a file that is merged.
 #[derive(Debug)]
-struct Part {
+struct InputPart {
     tokens: TokenRange,
     /// Bytes before compression.
     bytes: u64,
@@ -152,7 +152,7 @@ impl Merges {
         let files: BTreeSet<_> = inputs.iter().map(|view| view.entry.sstable).collect();
         let part = |view: &View| {
             let bytes = share(view, view.sstable.statistics().raw_bytes);
-            Some(Part { tokens: view.overlap(&TokenRange::ALL)?, bytes })
+            Some(InputPart { tokens: view.overlap(&TokenRange::ALL)?, bytes })
         };
         let work = |view: &View| {
             let like = view.sstable.statistics();
@@ -160,7 +160,7 @@ impl Merges {
             let cost = entries.saturating_mul(JOB_ENTRY_COST_BYTES as u64);
             share(view, like.raw_bytes.saturating_add(cost))
         };
-        let parts: Vec<Part> = inputs.iter().filter_map(part).collect();
+        let parts: Vec<InputPart> = inputs.iter().filter_map(part).collect();
         let progress = Rc::new(Progress {
             merge: self.name(table, begun_s),
             sstables: files.len() as u64,
@@ -232,7 +232,7 @@ impl Progress {
 
     fn merged_bytes(&self) -> u64 {
         let at = self.at.get();
-        let before = |part: &Part| match part.tokens {
+        let before = |part: &InputPart| match part.tokens {
             TokenRange { first, .. } if at <= first => 0,
             TokenRange { last, .. } if at > last => part.bytes,
             TokenRange { first, .. } => {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     fn progress(parts: &[(i64, i64, u64)]) -> Progress {
-        let part = |&(first, last, bytes): &(i64, i64, u64)| Part {
+        let part = |&(first, last, bytes): &(i64, i64, u64)| InputPart {
             tokens: TokenRange { first: Token(first), last: Token(last) },
             bytes,
         };

@@ -9,7 +9,7 @@ use crate::sstable::Sstable;
 
 /// A view, as a strategy sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
+pub struct Piece {
     /// The run it is a fragment of.
     pub run: Uuid,
     /// The level that a compaction gave it; 0 after a flush.
@@ -51,7 +51,7 @@ pub struct CompactionContext {
     pub overwritten_ratio: Option<f64>,
 }
 
-impl Candidate {
+impl Piece {
     /// The view of `sstable` on these tokens, which a merge cuts into fragments of at least `fragment_bytes_min`.
     pub fn of_view(
         sstable: &Sstable,
@@ -60,7 +60,7 @@ impl Candidate {
         level: u8,
         context: &CompactionContext,
         fragment_bytes_min: u64,
-    ) -> Candidate {
+    ) -> Piece {
         let like = sstable.statistics();
         let part = like.tokens.intersection(&tokens);
         // Tokens are uniform, so a part of the ring has its part of the bytes.
@@ -70,7 +70,7 @@ impl Candidate {
             assert!(bytes <= all, "a part is no larger than its file");
             bytes
         });
-        Candidate {
+        Piece {
             run,
             level,
             tokens: part.unwrap_or(tokens),
@@ -93,12 +93,12 @@ impl Candidate {
     }
 
     /// Whether the next piece in [order](Self::order) is of the run, too, and may have a part of the last partition.
-    pub(super) fn may_go_on_in(&self, next: &Candidate) -> bool {
+    pub(super) fn may_go_on_in(&self, next: &Piece) -> bool {
         self.run == next.run && self.tokens.last == next.tokens.first
     }
 
     /// Whether both may hold the same partition.
-    pub(super) fn overlaps(&self, other: &Candidate) -> bool {
+    pub(super) fn overlaps(&self, other: &Piece) -> bool {
         self.tokens.intersection(&other.tokens).is_some()
     }
 }
@@ -123,18 +123,18 @@ pub(super) struct Run {
 }
 
 /// The runs of which no piece is busy, smallest first.
-pub(super) fn free_runs(pieces: &[Candidate]) -> Vec<Run> {
+pub(super) fn free_runs(pieces: &[Piece]) -> Vec<Run> {
     free_runs_of(pieces, 0..pieces.len())
 }
 
 /// Of the runs that these pieces make those of which none is busy, smallest first.
-pub(super) fn free_runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
+pub(super) fn free_runs_of(pieces: &[Piece], of: impl Iterator<Item = usize>) -> Vec<Run> {
     let mut runs = runs_of(pieces, of);
     runs.retain(|run| run.pieces.iter().all(|&index| !pieces[index].busy));
     runs
 }
 
-fn runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
+fn runs_of(pieces: &[Piece], of: impl Iterator<Item = usize>) -> Vec<Run> {
     let mut runs: BTreeMap<Uuid, Run> = BTreeMap::new();
     for index in of {
         let piece = &pieces[index];
@@ -159,7 +159,7 @@ fn runs_of(pieces: &[Candidate], of: impl Iterator<Item = usize>) -> Vec<Run> {
 }
 
 /// All pieces, those of a run together that may have parts of one partition, in the order of their tokens.
-pub(super) fn joined(pieces: &[Candidate]) -> Vec<Vec<usize>> {
+pub(super) fn joined(pieces: &[Piece]) -> Vec<Vec<usize>> {
     let mut all: Vec<usize> = (0..pieces.len()).collect();
     all.sort_by_key(|&at| (pieces[at].order(), at));
     let goes_on = |a: &usize, b: &usize| pieces[*a].may_go_on_in(&pieces[*b]);
@@ -167,7 +167,7 @@ pub(super) fn joined(pieces: &[Candidate]) -> Vec<Vec<usize>> {
 }
 
 /// How many tokens these pieces cover: fragments may share the token of a partition.
-fn width_of(pieces: &[Candidate], of: &[usize]) -> u128 {
+fn width_of(pieces: &[Piece], of: &[usize]) -> u128 {
     let mut ranges: Vec<TokenRange> = of.iter().map(|&index| pieces[index].tokens).collect();
     ranges.sort_by_key(|range| (range.first, range.last));
     let mut covered: Option<TokenRange> = None;
@@ -188,8 +188,8 @@ pub(super) mod tests {
     use super::*;
 
     /// A piece of level 0 that nothing is known of.
-    pub(in crate::compaction) fn piece(run: u128, first: i64, last: i64, bytes: u64) -> Candidate {
-        Candidate {
+    pub(in crate::compaction) fn piece(run: u128, first: i64, last: i64, bytes: u64) -> Piece {
+        Piece {
             run: Uuid::from_u128(run),
             level: 0,
             tokens: TokenRange { first: Token(first), last: Token(last) },

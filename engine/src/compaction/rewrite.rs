@@ -1,27 +1,28 @@
-//! The one mechanism of compaction: a merge of views, written as fragments.
+//! The one mechanism of compaction: a merge of views, written as outputs.
 //!
 //! ```text
 //! view ─┐
 //! view ─┼─► Merge ─► what is covered goes, what expired dies, old tombstones are purged ─► Writer ─► adopt
-//! view ─┘                                     (a fragment ends between two tokens)
+//! view ─┘                                     (an output ends between two tokens, or after a row)
 //! ```
 //!
 //! 1. Partitions are merged in order into a fragment, until it is long enough and the token changes, or, inside a
 //!    partition, a row was written.
-//! 2. The fragment is finished (written, synced, read back) and the caller takes it over: it says that all data before
+//! 2. The fragment is finished (written, synced, read back) and the owner takes it over: it says that all data before
 //!    a place is in the fragments so far, and that what is merged begins at this place.
-//! 3. The same again, until nothing is left to merge or the caller wants no more.
+//! 3. The same again, until nothing is left to merge or the owner wants no more.
 //!
 //! Invariants
 //! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
 //! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
-//!    can hold something it covers: the caller says so for each partition, at the time it is merged.
+//!    can hold something it covers: the owner says so for each partition, at the time it is merged.
 //! 3. What two fragments have of one partition is apart: a range deletion that reaches over the cut ends there in
-//!    the one and begins there in the other, the head is in the first only. So no partition is cut whose tombstone was
-//!    purged: rows that it covers are still in the inputs. And so the tombstone of a partition that may be longer than
-//!    a fragment stays, for a fragment must not grow with its partition.
+//!    the one and begins there in the other, the head is in the first only. A partition is cut only if its tombstone
+//!    is written, for that covers the rest of the partition, which is still in the inputs. So the tombstone of a
+//!    partition that may be longer than a fragment is kept, even if it could be purged: a fragment must not grow with
+//!    its partition.
 //! 4. A file that is used up is closed: once it is unlinked its space is free, however long the merge goes on.
-//! 5. After an error no output is left but what the caller has taken over, unless its deletion fails too: the next
+//! 5. After an error no output is left but what the owner has taken over, unless its deletion fails too: the next
 //!    start deletes what no manifest names.
 
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ use crate::sstable::{Reading, SstableId, Writer, WriterConfig, WrittenSstable, f
 pub(crate) struct Rest {
     /// Its first token.
     pub(crate) token: Token,
-    /// The place inside a partition of the token, if what is before it is in fragments.
+    /// The place inside a partition of the token, if what is before it is in outputs.
     pub(crate) inside: Option<Arc<ViewBegin>>,
     /// The files that may have something there or behind it.
     pub(crate) files: BTreeSet<Uuid>,
@@ -60,7 +61,7 @@ pub(crate) struct Output {
     pub(crate) dir: RelPath,
     /// How they are written.
     pub(crate) config: WriterConfig,
-    /// A fragment is ended at the first place where it may be after so many bytes.
+    /// An output ends at the first place where it may after this many bytes.
     pub(crate) fragment_bytes: u64,
     /// The second at which expiry is judged.
     pub(crate) now_s: u32,
@@ -72,8 +73,8 @@ pub(crate) struct Output {
     pub(crate) row_bytes_max: u64,
 }
 
-/// What a merge asks of the one who runs it.
-pub(crate) trait Caller {
+/// What a merge asks of the job that runs it.
+pub(crate) trait MergeOwner {
     /// Nothing of this partition outside the inputs is older than this, in microseconds; `i64::MIN` if that is not
     /// known.
     fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64;
@@ -81,21 +82,21 @@ pub(crate) trait Caller {
     /// The name of one more output.
     fn name(&self) -> SstableId;
 
-    /// Returns when others had their turn. Awaited about every [`JOB_STEP_BYTES`], and while a fragment is ended.
+    /// Lets others run. Awaited about every [`JOB_STEP_BYTES`], and while a fragment is ended.
     async fn pause(&self);
 
-    /// The same, after so many bytes were merged; the fragment in hand has so many by now.
+    /// The same, after `merged_bytes` more were merged; the output that is being written has `fragment_bytes` by now.
     async fn stepped(&self, _merged_bytes: usize, _fragment_bytes: u64) {
         self.pause().await;
     }
 
-    /// A partition of this token is merged next, of which so many sources have something. Has at hand what
+    /// A partition of this token is merged next, of which `sources` inputs have something. Prepares what
     /// [`oldest_elsewhere`](Self::oldest_elsewhere) is asked next.
     async fn begin_partition(&self, _token: Token, _sources: usize) {}
 
-    /// Takes over a finished fragment, if anything was left to be in one: it follows those before it, and the inputs
-    /// are merged up to `rest`, without it; `None` when they are used up. Whether to go on. What becomes of
-    /// the file, also after an error, is the caller's affair.
+    /// Takes over the next output file; `None` if everything since the last one was purged. All input before `rest` is
+    /// in outputs now, and `rest` itself is not; `None` when the inputs are used up. `Break` ends the merge here. From
+    /// this call on the file is the owner's, also if the call fails.
     async fn adopt(
         &self,
         fragment: Option<WrittenSstable>,
@@ -103,23 +104,23 @@ pub(crate) trait Caller {
     ) -> Result<ControlFlow<()>>;
 }
 
-/// Merges the inputs, and gives the caller one finished fragment after another, in the order of their tokens.
+/// Merges the inputs, and gives the owner one finished fragment after another, in the order of their tokens.
 pub(crate) async fn rewrite(
     disk: &Disk,
     inputs: Vec<FilePart>,
     output: &Output,
-    caller: &impl Caller,
+    owner: &impl MergeOwner,
 ) -> Result<()> {
-    let mut fragments =
-        Fragments { disk, output, caller, writer: None, last: None, count: 0, is_inside: false };
-    let merged = merge(inputs, &mut fragments).await;
+    let mut outputs =
+        OutputFiles { disk, output, owner, writer: None, last: None, count: 0, is_inside: false };
+    let merged = merge(inputs, &mut outputs).await;
     let ended = match merged {
-        Ok(ControlFlow::Continue(())) => fragments.end(None).await.map(drop),
+        Ok(ControlFlow::Continue(())) => outputs.end_file(None).await.map(drop),
         Ok(ControlFlow::Break(())) => Ok(()),
         Err(error) => Err(error),
     };
     if ended.is_err() {
-        fragments.abandon().await;
+        outputs.abandon().await;
     }
     ended
 }
@@ -131,11 +132,11 @@ impl Rest {
     }
 }
 
-/// The files of one rewrite: fragments of a run, not of a partition (`cursor::Fragment`).
-struct Fragments<'a, C> {
+/// The output files of one rewrite, in the order of their tokens: each is a fragment of a run.
+struct OutputFiles<'a, C> {
     disk: &'a Disk,
     output: &'a Output,
-    caller: &'a C,
+    owner: &'a C,
     writer: Option<(SstableId, Writer)>,
     /// The last token of what was adopted.
     last: Option<Token>,
@@ -145,8 +146,8 @@ struct Fragments<'a, C> {
     is_inside: bool,
 }
 
-impl<C: Caller> Fragments<'_, C> {
-    /// Whether the fragment is long enough.
+impl<C: MergeOwner> OutputFiles<'_, C> {
+    /// Whether the file that is written is long enough.
     fn is_full(&self) -> bool {
         let bytes = self.writer.as_ref().map_or(0, |(_, writer)| writer.bytes());
         bytes >= self.output.fragment_bytes
@@ -155,7 +156,7 @@ impl<C: Caller> Fragments<'_, C> {
     /// The writer for the next partition.
     fn writer(&mut self) -> &mut Writer {
         let begin = || {
-            let id = self.caller.name();
+            let id = self.owner.name();
             let (dir, config) = (&self.output.dir, self.output.config.clone());
             let writer = Writer::new(self.disk, dir, id, config).of_class(IoClass::Compaction);
             let mut writer = writer.made_at(self.output.now_s);
@@ -167,11 +168,11 @@ impl<C: Caller> Fragments<'_, C> {
         &mut self.writer.get_or_insert_with(begin).1
     }
 
-    /// Ends the fragment, if there is one, and gives it to the caller; what is merged begins at `rest` now.
-    async fn end(&mut self, rest: Option<Rest>) -> Result<ControlFlow<()>> {
+    /// Ends the file that is written, if there is one, and gives it to the owner; what is still merged begins at `rest`.
+    async fn end_file(&mut self, rest: Option<Rest>) -> Result<ControlFlow<()>> {
         let finished = match self.writer.take() {
             None => None,
-            Some((id, writer)) => match writer.finish(&async || self.caller.pause().await).await {
+            Some((id, writer)) => match writer.finish(&async || self.owner.pause().await).await {
                 Ok(finished) => finished,
                 Err(error) => {
                     self.unlink(id).await;
@@ -192,7 +193,7 @@ impl<C: Caller> Fragments<'_, C> {
             self.count += 1;
         }
         self.is_inside = rest.as_ref().is_some_and(|rest| rest.inside.is_some());
-        self.caller.adopt(finished, rest).await
+        self.owner.adopt(finished, rest).await
     }
 
     /// Removes what was not taken over. What cannot be removed is named by no manifest, and so goes at the next
@@ -212,37 +213,37 @@ impl<C: Caller> Fragments<'_, C> {
     }
 }
 
-/// Merges until the inputs are used up, or the caller wants no more.
-async fn merge<C: Caller>(
+/// Merges until the inputs are used up, or the owner wants no more.
+async fn merge<C: MergeOwner>(
     inputs: Vec<FilePart>,
-    fragments: &mut Fragments<'_, C>,
+    outputs: &mut OutputFiles<'_, C>,
 ) -> Result<ControlFlow<()>> {
     let slices = [Slice::all()];
     // A lane closes a file when it has come to its end.
     let lanes = lanes_of(inputs).into_iter();
     let lane = |parts| RunCursor::owning(parts, &slices, Reading::Compaction);
     let mut merged = Merge::new(lanes.filter_map(lane), false);
-    let (output, caller) = (fragments.output, fragments.caller);
+    let (output, owner) = (outputs.output, outputs.owner);
     let drops = output.drops.clone();
-    let (mut left, mut bytes, mut last) = (Left::default(), 0, None);
-    // A fragment is no shorter than a step, but in tests.
+    let (mut compactor, mut bytes, mut last) = (PartitionCompactor::default(), 0, None);
+    // An output is no shorter than a step, but in tests.
     let step_bytes =
         JOB_STEP_BYTES.min(usize::try_from(output.fragment_bytes).unwrap_or(usize::MAX));
     while merged.next_partition().await? {
         let token = merged.head().token;
         let is_new_token = last.replace(token).is_some_and(|last| last < token);
-        if is_new_token && fragments.is_full() {
+        if is_new_token && outputs.is_full() {
             let rest = Rest { token, inside: None, files: files_of(&merged) };
-            if fragments.end(Some(rest)).await?.is_break() {
+            if outputs.end_file(Some(rest)).await?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        caller.begin_partition(token, merged.sources().count()).await;
+        owner.begin_partition(token, merged.sources().count()).await;
         let head = merged.head();
         let purge = Purge {
             now_s: output.now_s,
             gc_before_s: output.gc_before_s,
-            oldest_elsewhere: caller.oldest_elsewhere(head.token, head.key),
+            oldest_elsewhere: owner.oldest_elsewhere(head.token, head.key),
             drops: Some(&drops),
         };
         check_row(head.static_row, head.key, output)?;
@@ -251,34 +252,34 @@ async fn merge<C: Caller>(
             bytes.fold(0, u64::saturating_add) > output.fragment_bytes
         };
         let is_past = !head.deletion.is_none() && purge.drops(head.deletion);
-        left.keeps_head = !is_past || may_be_long();
-        let mut writer = fragments.writer();
-        bytes += left.head(&head, purge, writer);
+        compactor.keeps_tombstone = !is_past || may_be_long();
+        let mut writer = outputs.writer();
+        bytes += compactor.begin(&head, purge, writer);
         let mut is_full = false;
         loop {
             if bytes >= step_bytes {
-                writer.drain(&async || caller.pause().await).await?;
-                caller.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
+                writer.drain(&async || owner.pause().await).await?;
+                owner.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
                 is_full = writer.bytes() >= output.fragment_bytes;
             }
             if !merged.next().await? {
                 break;
             }
-            if is_full && left.may_cut(&merged.fragment()) {
+            if is_full && compactor.may_cut_before(&merged.fragment()) {
                 is_full = false;
-                left.cut_before(&merged.fragment(), writer);
+                compactor.cut_before(&merged.fragment(), writer);
                 let rest = rest_of(&merged);
-                if fragments.end(Some(rest)).await?.is_break() {
+                if outputs.end_file(Some(rest)).await?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
-                writer = fragments.writer();
-                left.go_on(&merged.head(), &merged.fragment(), writer);
+                writer = outputs.writer();
+                compactor.continue_in(&merged.head(), &merged.fragment(), writer);
             }
             let fragment = merged.fragment();
             if let Fragment::Row { row, .. } = fragment {
                 check_row(Some(row), merged.head().key, output)?;
             }
-            bytes += left.fragment(&fragment, writer);
+            bytes += compactor.write(&fragment, writer);
         }
     }
     Ok(ControlFlow::Continue(()))
@@ -310,52 +311,52 @@ fn check_row(row: Option<RowRef<'_>>, key: &[u8], output: &Output) -> Result<()>
     Ok(())
 }
 
-/// What is left of a partition.
-struct Left<'t> {
+/// Writes of one partition what is not covered, expired or purged.
+struct PartitionCompactor<'t> {
     purge: Purge<'t>,
     partition: Deletion,
     in_force: Deletion,
     /// What the file says is in force.
     written: Deletion,
     /// Whether the partition's tombstone, if it has one, is in the file.
-    keeps_head: bool,
+    keeps_tombstone: bool,
     /// The last fragment was a row.
-    is_behind_row: bool,
+    is_after_row: bool,
     /// The place of the last change.
     changed_at: Vec<u8>,
     row: Vec<u8>,
 }
 
-impl Default for Left<'_> {
+impl Default for PartitionCompactor<'_> {
     fn default() -> Self {
         let none = Deletion::NONE;
-        Left {
+        PartitionCompactor {
             purge: Purge::NOTHING,
             partition: none,
             in_force: none,
             written: none,
-            keeps_head: true,
-            is_behind_row: false,
+            keeps_tombstone: true,
+            is_after_row: false,
             changed_at: Vec::new(),
             row: Vec::new(),
         }
     }
 }
 
-impl<'t> Left<'t> {
-    /// Writes what is left of the head; gives what that cost, in bytes.
-    fn head(&mut self, head: &Head<'_>, purge: Purge<'t>, writer: &mut Writer) -> usize {
+impl<'t> PartitionCompactor<'t> {
+    /// Begins a partition: writes what is left of its head; gives what that cost, in bytes.
+    fn begin(&mut self, head: &Head<'_>, purge: Purge<'t>, writer: &mut Writer) -> usize {
         self.purge = purge;
         self.partition = head.deletion;
         self.in_force = Deletion::NONE;
         self.written = Deletion::NONE;
-        self.is_behind_row = false;
+        self.is_after_row = false;
         self.changed_at.clear();
         self.row.clear();
         let keeps = |row| compact(row, head.deletion, &purge, &mut self.row);
         let has_static = head.static_row.is_some_and(keeps);
         writer.partition(&Head {
-            deletion: if self.keeps_head { head.deletion } else { Deletion::NONE },
+            deletion: if self.keeps_tombstone { head.deletion } else { Deletion::NONE },
             static_row: has_static.then_some(RowRef::trusted(&self.row)),
             ..*head
         });
@@ -364,10 +365,10 @@ impl<'t> Left<'t> {
     }
 
     /// Whether a file may end before this fragment. A change and what is at its place stay together.
-    fn may_cut(&self, fragment: &Fragment<'_>) -> bool {
-        let is_behind_change =
+    fn may_cut_before(&self, fragment: &Fragment<'_>) -> bool {
+        let is_after_change =
             !self.changed_at.is_empty() && fragment.position() > &*self.changed_at;
-        self.keeps_head && (self.is_behind_row || is_behind_change)
+        self.keeps_tombstone && (self.is_after_row || is_after_change)
     }
 
     /// Ends what the file has of the partition before the fragment.
@@ -376,8 +377,8 @@ impl<'t> Left<'t> {
         writer.fragment(&Fragment::Change { position, deletion });
     }
 
-    /// Goes on with the partition in another file, which begins with the fragment.
-    fn go_on(&self, head: &Head<'_>, fragment: &Fragment<'_>, writer: &mut Writer) {
+    /// Continues the partition in another file, which begins with the fragment.
+    fn continue_in(&self, head: &Head<'_>, fragment: &Fragment<'_>, writer: &mut Writer) {
         writer.partition(&Head { deletion: Deletion::NONE, static_row: None, ..*head });
         if !fragment.is_change() {
             let (position, deletion) = (fragment.position(), self.written);
@@ -386,21 +387,21 @@ impl<'t> Left<'t> {
     }
 
     /// Writes what is left of the fragment; gives what that cost, in bytes.
-    fn fragment(&mut self, fragment: &Fragment<'_>, writer: &mut Writer) -> usize {
+    fn write(&mut self, fragment: &Fragment<'_>, writer: &mut Writer) -> usize {
         match *fragment {
             Fragment::Change { position, deletion } => {
                 self.in_force = deletion;
                 let needless = self.partition.covers(deletion.timestamp);
                 let gone = needless || self.purge.drops(deletion);
                 let deletion = if gone { Deletion::NONE } else { deletion };
-                (self.written, self.is_behind_row) = (deletion, false);
+                (self.written, self.is_after_row) = (deletion, false);
                 self.changed_at.clear();
                 self.changed_at.extend_from_slice(position);
                 writer.fragment(&Fragment::Change { position, deletion });
                 JOB_ENTRY_COST_BYTES + position.len()
             }
             Fragment::Row { clustering, row } => {
-                self.is_behind_row = true;
+                self.is_after_row = true;
                 self.row.clear();
                 let covering = self.partition.max(self.in_force);
                 if compact(row, covering, &self.purge, &mut self.row) {

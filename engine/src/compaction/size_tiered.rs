@@ -7,7 +7,7 @@
 
 use model::options;
 
-use super::piece::{Candidate, Run, free_runs};
+use super::piece::{Piece, Run, free_runs};
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
 
@@ -16,7 +16,7 @@ use crate::limits::FRAGMENT_BYTES_MAX;
 pub(super) struct SizeTiered<'o>(pub(super) &'o options::SizeTiered);
 
 impl SizeTiered<'_> {
-    pub(super) fn propose(&self, pieces: &[Candidate]) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Piece]) -> Option<Task> {
         let inputs = self.bucket(&free_runs(pieces))?;
         Some(merge(inputs, 0, FRAGMENT_BYTES_MAX, Why::Shape))
     }

@@ -14,22 +14,22 @@
 //!
 //! Not here: how much space a merge takes (`merge_space.rs`), how much there is (`space.rs`).
 
-use super::piece::{Candidate, CompactionContext, free_runs_of};
+use super::piece::{CompactionContext, Piece, free_runs_of};
 use super::strategy::{MergeTask, Strategy, Task, Why};
 use crate::limits::SMALLER_TASKS_MAX;
 
 /// A merge that `fits`, in place of one that does not.
 pub(super) fn smaller(
     strategy: &Strategy<'_>,
-    pieces: &[Candidate],
+    pieces: &[Piece],
     context: &CompactionContext,
     fits: &impl Fn(&MergeTask) -> bool,
 ) -> Option<Task> {
-    let no_fewer = |_: &[Candidate], _: &Task| None;
-    let tombstones = |left: &[Candidate]| strategy.tombstones(left, context);
-    let proposed = |left: &[Candidate]| strategy.propose(left, context);
-    let fewer = |left: &[Candidate], task: &Task| fewer(left, task, fits);
-    let owners = |left: &[Candidate]| strategy.owners(left);
+    let no_fewer = |_: &[Piece], _: &Task| None;
+    let tombstones = |left: &[Piece]| strategy.tombstones(left, context);
+    let proposed = |left: &[Piece]| strategy.propose(left, context);
+    let fewer = |left: &[Piece], task: &Task| fewer(left, task, fits);
+    let owners = |left: &[Piece]| strategy.owners(left);
     first_that_fits(pieces, fits, tombstones, no_fewer)
         .or_else(|| first_that_fits(pieces, fits, proposed, fewer))
         .or_else(|| first_that_fits(pieces, fits, owners, no_fewer))
@@ -37,10 +37,10 @@ pub(super) fn smaller(
 
 /// Asks until a task fits, or what there is `instead` of it; what does not is left out of the next question.
 fn first_that_fits(
-    pieces: &[Candidate],
+    pieces: &[Piece],
     fits: &impl Fn(&MergeTask) -> bool,
-    ask: impl Fn(&[Candidate]) -> Option<Task>,
-    instead: impl Fn(&[Candidate], &Task) -> Option<Task>,
+    ask: impl Fn(&[Piece]) -> Option<Task>,
+    instead: impl Fn(&[Piece], &Task) -> Option<Task>,
 ) -> Option<Task> {
     let mut left = pieces.to_vec();
     for _ in 0..SMALLER_TASKS_MAX {
@@ -61,7 +61,7 @@ fn first_that_fits(
 }
 
 /// As many of the smallest runs of a task's level 0 as fit, if several do.
-fn fewer(pieces: &[Candidate], task: &Task, fits: &impl Fn(&MergeTask) -> bool) -> Option<Task> {
+fn fewer(pieces: &[Piece], task: &Task, fits: &impl Fn(&MergeTask) -> bool) -> Option<Task> {
     let Task::Merge(task @ MergeTask { why: Why::Shape, .. }) = task else { return None };
     let level_0 = task.pieces.iter().copied().filter(|&index| pieces[index].level == 0);
     let runs = free_runs_of(pieces, level_0);
@@ -98,8 +98,8 @@ mod tests {
         overwritten_ratio: None,
     };
 
-    fn piece(run: u128, bytes: u64) -> Candidate {
-        Candidate {
+    fn piece(run: u128, bytes: u64) -> Piece {
+        Piece {
             run: Uuid::from_u128(run),
             level: 0,
             tokens: TokenRange { first: Token(0), last: Token(9) },
@@ -117,7 +117,7 @@ mod tests {
     }
 
     /// Which pieces are merged when there is space for so many bytes of them.
-    fn chosen(pieces: &[Candidate], room_bytes: u64) -> Option<(Vec<usize>, Why)> {
+    fn chosen(pieces: &[Piece], room_bytes: u64) -> Option<(Vec<usize>, Why)> {
         let options = Compaction::default();
         let fits = |task: &MergeTask| {
             task.pieces.iter().map(|&index| pieces[index].bytes).sum::<u64>() <= room_bytes

@@ -22,7 +22,7 @@
 //! waits for what merges cannot free: a file in quarantine keeps what lies over its run.
 
 use super::base::{Base, Unit, stuck};
-use super::piece::{Candidate, Run};
+use super::piece::{Piece, Run};
 use crate::limits::{
     BACKLOG_RUNS_MAX, BACKLOG_RUNS_SLOW, SPACE_DUE_FACTOR, SPACE_FULL_FACTOR, SPACE_FULL_FLUSHES,
     SPACE_FULL_FLUSHES_MIN, SPACE_SLOW_FACTOR, SPACE_SLOW_FLUSHES, SPACE_SLOW_FLUSHES_MIN,
@@ -43,7 +43,7 @@ impl Goal {
     /// What is to be merged of `free`: for space, or for its shape.
     pub(super) fn first_of(
         &self,
-        pieces: &[Candidate],
+        pieces: &[Piece],
         free: &[Run],
         for_shape: impl FnOnce() -> Option<Vec<usize>>,
     ) -> Option<Vec<usize>> {
@@ -54,7 +54,7 @@ impl Goal {
     }
 
     /// The pieces of all of `free`, if the surplus of those beside the base is due to be merged.
-    fn for_space(&self, pieces: &[Candidate], free: &[Run]) -> Option<Vec<usize>> {
+    fn for_space(&self, pieces: &[Piece], free: &[Run]) -> Option<Vec<usize>> {
         let all: Vec<usize> = free.iter().flat_map(|run| run.pieces.iter().copied()).collect();
         let mut is_free = vec![false; pieces.len()];
         all.iter().for_each(|&index| is_free[index] = true);
@@ -91,7 +91,7 @@ pub(super) struct DiskUse {
 impl DiskUse {
     /// Of a table whose files have so many bytes, and which is merged by such units.
     pub(super) fn of(
-        pieces: &[Candidate],
+        pieces: &[Piece],
         unit: Unit,
         overwriting: &Overwriting,
         disk_bytes: u64,

@@ -9,7 +9,7 @@ use model::options::{Compaction, Strategy as Shape};
 use super::base::Unit;
 use super::incremental::Incremental;
 use super::leveled::Leveled;
-use super::piece::{Candidate, CompactionContext, free_runs, joined};
+use super::piece::{CompactionContext, Piece, free_runs, joined};
 use super::size_tiered::SizeTiered;
 use super::time_window::TimeWindow;
 use super::unified::Unified;
@@ -65,7 +65,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// What should be done next, if anything.
-    pub fn propose(&self, pieces: &[Candidate], context: &CompactionContext) -> Option<Task> {
+    pub fn propose(&self, pieces: &[Piece], context: &CompactionContext) -> Option<Task> {
         if !self.options.enabled() {
             return None;
         }
@@ -106,7 +106,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// The merges that an operator asks for: of everything into one run, or of each window of time that has several.
-    pub fn major(&self, pieces: &[Candidate]) -> Vec<Task> {
+    pub fn major(&self, pieces: &[Piece]) -> Vec<Task> {
         if let Shape::TimeWindow(shape) = self.options.strategy() {
             return TimeWindow(shape).major(pieces);
         }
@@ -125,7 +125,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// A task to merge these pieces into fragments of the strategy's size.
-    fn merge(&self, pieces: &[Candidate], inputs: Vec<usize>, level: u8, why: Why) -> Task {
+    fn merge(&self, pieces: &[Piece], inputs: Vec<usize>, level: u8, why: Why) -> Task {
         if let Shape::Unified(shape) = self.options.strategy() {
             return Unified(shape).merge(pieces, inputs, why);
         }
@@ -144,14 +144,10 @@ impl<'o> Strategy<'o> {
     }
 
     /// The pieces with the most to purge, if all of that is certain to go: so it is done once.
-    pub(super) fn tombstones(
-        &self,
-        pieces: &[Candidate],
-        context: &CompactionContext,
-    ) -> Option<Task> {
+    pub(super) fn tombstones(&self, pieces: &[Piece], context: &CompactionContext) -> Option<Task> {
         let dead_part = |of: &[usize]| {
             let is_alone = of.len() == 1;
-            let part = |piece: &Candidate| {
+            let part = |piece: &Piece| {
                 if is_alone { piece.dead_part } else { piece.joined_dead_part }
             };
             let dead = of.iter().map(|&at| part(&pieces[at]) * pieces[at].bytes as f64);
@@ -175,7 +171,7 @@ impl<'o> Strategy<'o> {
     }
 
     /// The smallest piece that several owners share.
-    pub(super) fn owners(&self, pieces: &[Candidate]) -> Option<Task> {
+    pub(super) fn owners(&self, pieces: &[Piece]) -> Option<Task> {
         let free = |&index: &usize| pieces[index].shared && !pieces[index].busy;
         let index = (0..pieces.len()).filter(free).min_by_key(|&index| pieces[index].bytes)?;
         Some(self.merge(pieces, vec![index], pieces[index].level, Why::Owners))
@@ -191,7 +187,7 @@ pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why:
 }
 
 /// Whether nothing is alive in the piece and nothing outside needs its tombstones.
-fn is_dead(pieces: &[Candidate], index: usize, context: &CompactionContext) -> bool {
+fn is_dead(pieces: &[Piece], index: usize, context: &CompactionContext) -> bool {
     let piece = &pieces[index];
     let is_past = !piece.busy && piece.last_death_s < context.gc_before_s;
     is_past && (planted(Bug::DropNeeded) || nothing_older(pieces, &[index], context))
@@ -199,10 +195,10 @@ fn is_dead(pieces: &[Candidate], index: usize, context: &CompactionContext) -> b
 
 /// Whether everything that may hold what these pieces of a run delete is newer than all of them. Other fragments of the
 /// run are not asked: the merge that made them together has taken out of all what any of them deletes.
-fn nothing_older(pieces: &[Candidate], of: &[usize], context: &CompactionContext) -> bool {
+fn nothing_older(pieces: &[Piece], of: &[usize], context: &CompactionContext) -> bool {
     let these = || of.iter().map(|&index| &pieces[index]);
     let newest = these().map(|piece| piece.newest_timestamp).max().unwrap_or(i64::MIN);
-    let newer = |other: &Candidate| {
+    let newer = |other: &Piece| {
         other.oldest_timestamp > newest
             || these().all(|piece| other.run == piece.run || !other.overlaps(piece))
     };

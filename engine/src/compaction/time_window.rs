@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use model::options;
 
-use super::piece::{Candidate, CompactionContext, Run, free_runs};
+use super::piece::{CompactionContext, Piece, Run, free_runs};
 use super::size_tiered::SizeTiered;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
@@ -20,11 +20,7 @@ use crate::limits::FRAGMENT_BYTES_MAX;
 pub(super) struct TimeWindow<'o>(pub(super) &'o options::TimeWindow);
 
 impl TimeWindow<'_> {
-    pub(super) fn propose(
-        &self,
-        pieces: &[Candidate],
-        context: &CompactionContext,
-    ) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Piece], context: &CompactionContext) -> Option<Task> {
         let newest = pieces.iter().map(|piece| self.window_of(piece.newest_timestamp)).max()?;
         let now = i64::from(context.now_s).saturating_mul(self.0.units_per_second);
         let current = newest.min(self.window_of(now));
@@ -41,7 +37,7 @@ impl TimeWindow<'_> {
     }
 
     /// One merge of each window that has several runs.
-    pub(super) fn major(&self, pieces: &[Candidate]) -> Vec<Task> {
+    pub(super) fn major(&self, pieces: &[Piece]) -> Vec<Task> {
         let windows = self.windows(pieces).into_values().filter(|runs| runs.len() > 1);
         let inputs =
             |runs: Vec<Run>| runs.into_iter().flat_map(|run| run.pieces).collect::<Vec<usize>>();
@@ -49,7 +45,7 @@ impl TimeWindow<'_> {
     }
 
     /// The runs that can be merged, by their windows.
-    fn windows(&self, pieces: &[Candidate]) -> BTreeMap<i64, Vec<Run>> {
+    fn windows(&self, pieces: &[Piece]) -> BTreeMap<i64, Vec<Run>> {
         let mut windows: BTreeMap<i64, Vec<Run>> = BTreeMap::new();
         for run in free_runs(pieces) {
             windows.entry(self.window_of(run.newest_timestamp)).or_default().push(run);

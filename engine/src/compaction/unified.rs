@@ -18,7 +18,7 @@ use std::mem;
 
 use model::options::{self, Inclusion};
 
-use super::piece::{Candidate, CompactionContext, Run, free_runs};
+use super::piece::{CompactionContext, Piece, Run, free_runs};
 use super::space::Goal;
 use super::strategy::{Task, Why, merge};
 use crate::limits::{FRAGMENT_BYTES_MAX, UNIFIED_BASE_BYTES};
@@ -33,11 +33,7 @@ const SPAN_PARTS_MAX: u128 = 1024;
 pub(super) struct Unified<'o>(pub(super) &'o options::Unified);
 
 impl Unified<'_> {
-    pub(super) fn propose(
-        &self,
-        pieces: &[Candidate],
-        context: &CompactionContext,
-    ) -> Option<Task> {
+    pub(super) fn propose(&self, pieces: &[Piece], context: &CompactionContext) -> Option<Task> {
         let runs = free_runs(pieces);
         let goal = Goal { goal: self.0.space_goal, overwritten_ratio: context.overwritten_ratio };
         let inputs = goal.first_of(pieces, &runs, || self.bucket(&runs))?;
@@ -45,7 +41,7 @@ impl Unified<'_> {
     }
 
     /// A task to merge these pieces.
-    pub(super) fn merge(&self, pieces: &[Candidate], inputs: Vec<usize>, why: Why) -> Task {
+    pub(super) fn merge(&self, pieces: &[Piece], inputs: Vec<usize>, why: Why) -> Task {
         let bytes: u64 = inputs.iter().map(|&index| pieces[index].bytes).sum();
         merge(inputs, 0, self.fragment_bytes(bytes), why)
     }

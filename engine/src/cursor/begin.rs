@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use model::{Deletion, Token};
 
-use super::lane::{Lane, Step};
+use super::merge_input::{MergeInput, Step};
 use super::{Cursor, Fragment, Head};
 use crate::error::Result;
 use crate::manifest::ViewBegin;
@@ -151,7 +151,7 @@ impl Cursor for FromBegin<'_> {
     }
 }
 
-impl Lane for FromBegin<'_> {
+impl MergeInput for FromBegin<'_> {
     fn may_wait(&self, step: Step) -> bool {
         self.cursor.may_wait(step)
     }

@@ -11,7 +11,7 @@
 
 use model::{Deletion, Token};
 
-use super::lane::{Extent, Lane, Step};
+use super::merge_input::{Extent, MergeInput, Step};
 use super::{Cursor, Fragment, Head, Scope, Span};
 use crate::error::Result;
 use crate::sstable::SstableCursor;
@@ -83,7 +83,7 @@ impl Cursor for Deferred<'_> {
     }
 }
 
-impl Lane for Deferred<'_> {
+impl MergeInput for Deferred<'_> {
     fn may_wait(&self, step: Step) -> bool {
         match self.stage {
             Stage::Unread => step == Step::Fragment && self.cursor.may_wait(Step::Partition),

@@ -26,7 +26,7 @@ use std::mem;
 use model::row::{RowRef, merge};
 use model::{Deletion, Token};
 
-use super::{Cursor, Fragment, Head, Lane};
+use super::{Cursor, Fragment, Head, MergeInput};
 use crate::error::Result;
 use crate::limits::COVERED_BOUNDS_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
@@ -34,7 +34,7 @@ use crate::planted::{Bug, planted};
 /// A merge of cursors over the same span.
 #[derive(Debug)]
 pub struct Merge<C> {
-    lanes: Vec<State<C>>,
+    lanes: Vec<Lane<C>>,
     reversed: bool,
     deletion: Deletion,
     in_force: Deletion,
@@ -51,22 +51,31 @@ pub struct Merge<C> {
     sought: Vec<u8>,
 }
 
-/// A lane, and where it stands.
+/// One source of the merge: its cursor, and where that stands.
+///
+/// ```text
+///                              at_partition   in_partition   needs_next   at_fragment
+/// not opened                   no             no             -            no
+/// at a later partition         yes            no             -            no
+/// at the merge's partition     yes            yes            yes          no at first, then what it shows is used
+///   its next fragment shown    yes            yes            no           yes
+///   no more fragments          yes            yes            no           no
+/// ```
 #[derive(Debug)]
-struct State<C> {
+struct Lane<C> {
     cursor: C,
-    /// It shows a partition, or may when it moves.
-    alive: bool,
-    /// It shows a partition.
-    placed: bool,
-    /// It is to be moved now.
-    due: bool,
-    /// It stands at the merge's partition: the search for the next one moves it.
-    here: bool,
-    /// It shows a fragment of this partition.
-    shows: bool,
-    /// What it shows has been used.
-    used: bool,
+    /// The cursor is at a partition, or may come to one when it moves.
+    has_more: bool,
+    /// The cursor is at a partition.
+    at_partition: bool,
+    /// The lane is to be moved now.
+    moves_now: bool,
+    /// The lane is at the merge's partition: the search for the next partition moves it.
+    in_partition: bool,
+    /// The cursor is at a fragment of this partition.
+    at_fragment: bool,
+    /// The fragment has been used, or none was asked for yet: the next one is asked for when the merge moves.
+    needs_next: bool,
     /// The range deletion in force in this lane.
     in_force: Deletion,
     /// How many of its rows and changes were used since the range deletion of the merge is in force.
@@ -84,17 +93,17 @@ enum Shown {
     Change(usize),
 }
 
-impl<C: Lane> Merge<C> {
+impl<C: MergeInput> Merge<C> {
     /// Merges cursors that were opened over one span with this direction.
     pub fn new(cursors: impl IntoIterator<Item = C>, reversed: bool) -> Self {
-        let lane = |cursor| State {
+        let lane = |cursor| Lane {
             cursor,
-            alive: true,
-            placed: false,
-            due: false,
-            here: true,
-            shows: false,
-            used: true,
+            has_more: true,
+            at_partition: false,
+            moves_now: false,
+            in_partition: true,
+            at_fragment: false,
+            needs_next: true,
             in_force: Deletion::NONE,
             covered: 0,
         };
@@ -121,26 +130,26 @@ impl<C: Lane> Merge<C> {
 
     /// The cursors that have something of the partition.
     pub(crate) fn sources(&self) -> impl Iterator<Item = &C> {
-        self.lanes.iter().filter(|lane| lane.here).map(|lane| &lane.cursor)
+        self.lanes.iter().filter(|lane| lane.in_partition).map(|lane| &lane.cursor)
     }
 
     /// Finds the smallest partition and the lanes that have it; `false` if none has one.
     fn choose_partition(&mut self) -> bool {
         let mut first: Option<usize> = None;
         for index in 0..self.lanes.len() {
-            self.lanes[index].here = false;
-            if !self.lanes[index].placed {
+            self.lanes[index].in_partition = false;
+            if !self.lanes[index].at_partition {
                 continue;
             }
             let order = first.map_or(Ordering::Less, |first| {
                 place(&self.lanes[index].cursor).cmp(&place(&self.lanes[first].cursor))
             });
             if order.is_lt() {
-                self.lanes[..index].iter_mut().for_each(|lane| lane.here = false);
+                self.lanes[..index].iter_mut().for_each(|lane| lane.in_partition = false);
                 first = Some(index);
             }
             if order.is_le() {
-                self.lanes[index].here = true;
+                self.lanes[index].in_partition = true;
             }
         }
         self.first = first.unwrap_or_default();
@@ -153,18 +162,19 @@ impl<C: Lane> Merge<C> {
         *deletion = Deletion::NONE;
         *static_merged = None;
         self.in_force = Deletion::NONE;
-        for lane in lanes.iter_mut().filter(|lane| lane.here) {
+        for lane in lanes.iter_mut().filter(|lane| lane.in_partition) {
             lane.in_force = Deletion::NONE;
             lane.covered = 0;
-            lane.used = true;
+            lane.needs_next = true;
             *deletion = (*deletion).max(lane.cursor.head().deletion);
         }
         if !deletion.is_none() {
-            // What is older than the partition's tombstone says nothing of the partition.
-            let silent = |lane: &&mut State<C>| lane.here && deletion.covers(lane.cursor.newest());
-            lanes.iter_mut().filter(silent).for_each(|lane| lane.used = false);
+            // What is older than the partition's tombstone says nothing of the partition: no fragment is asked for.
+            let silent =
+                |lane: &&mut Lane<C>| lane.in_partition && deletion.covers(lane.cursor.newest());
+            lanes.iter_mut().filter(silent).for_each(|lane| lane.needs_next = false);
         }
-        let here = lanes.iter().filter(|lane| lane.here);
+        let here = lanes.iter().filter(|lane| lane.in_partition);
         let mut statics = here.filter_map(|lane| lane.cursor.head().static_row);
         let (Some(first), Some(second)) = (statics.next(), statics.next()) else { return };
         let mut merged = Vec::new();
@@ -181,7 +191,7 @@ impl<C: Lane> Merge<C> {
     fn choose_fragment(&self) -> Option<usize> {
         let mut best: Option<(usize, Fragment<'_>)> = None;
         for (index, lane) in self.lanes.iter().enumerate() {
-            if !(lane.here && lane.shows) {
+            if !(lane.in_partition && lane.at_fragment) {
                 continue;
             }
             let fragment = lane.cursor.fragment();
@@ -204,9 +214,14 @@ impl<C: Lane> Merge<C> {
     /// been used, it is not to be opened or read first (`defers`), and no deletion is in force that it could be sought
     /// past.
     #[inline]
-    fn single_lane(&mut self) -> Option<&mut State<C>> {
+    fn single_lane(&mut self) -> Option<&mut Lane<C>> {
         match &mut self.lanes[..] {
-            [lane] if lane.here && lane.used && self.in_force.is_none() && !self.defers => {
+            [lane]
+                if lane.in_partition
+                    && lane.needs_next
+                    && self.in_force.is_none()
+                    && !self.defers =>
+            {
                 Some(lane)
             }
             _ => None,
@@ -219,20 +234,23 @@ impl<C: Lane> Merge<C> {
         let Fragment::Change { position, deletion } = one.cursor.fragment() else {
             unreachable!("only called for a change")
         };
-        assert!(one.here && one.shows && !one.used, "a lane is used for what it shows");
-        for other in others.iter_mut().filter(|lane| lane.here && lane.shows) {
+        assert!(
+            one.in_partition && one.at_fragment && !one.needs_next,
+            "a lane is used for what it shows"
+        );
+        for other in others.iter_mut().filter(|lane| lane.in_partition && lane.at_fragment) {
             if let Fragment::Change { position: at, deletion } = other.cursor.fragment()
                 && at == position
             {
                 other.in_force = deletion;
-                other.used = true;
+                other.needs_next = true;
                 other.covered += 1;
             }
         }
         one.in_force = deletion;
-        one.used = true;
+        one.needs_next = true;
         one.covered += 1;
-        let here = self.lanes.iter().filter(|lane| lane.here);
+        let here = self.lanes.iter().filter(|lane| lane.in_partition);
         let strongest = match planted(Bug::MergeForgetsDeletions) {
             true => deletion,
             false => here.fold(Deletion::NONE, |all, lane| all.max(lane.in_force)),
@@ -250,9 +268,14 @@ impl<C: Lane> Merge<C> {
             unreachable!("only called for a row")
         };
         let one = &self.lanes[index];
-        assert!(one.here && one.shows && !one.used, "a lane is used for what it shows");
+        assert!(
+            one.in_partition && one.at_fragment && !one.needs_next,
+            "a lane is used for what it shows"
+        );
         let mut count = 1;
-        for other in self.lanes[index + 1..].iter().filter(|lane| lane.here && lane.shows) {
+        for other in
+            self.lanes[index + 1..].iter().filter(|lane| lane.in_partition && lane.at_fragment)
+        {
             let Fragment::Row { clustering: at, row } = other.cursor.fragment() else { continue };
             if at != clustering || planted(Bug::MergeTakesOneRow) {
                 continue;
@@ -264,16 +287,16 @@ impl<C: Lane> Merge<C> {
             count += 1;
         }
         let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
-        one.used = true;
+        one.needs_next = true;
         one.covered += u32::from(!self.in_force.is_none());
         if count == 1 {
             return Shown::Lane(index);
         }
-        for other in others.iter_mut().filter(|lane| lane.here && lane.shows) {
+        for other in others.iter_mut().filter(|lane| lane.in_partition && lane.at_fragment) {
             if let Fragment::Row { clustering: at, .. } = other.cursor.fragment()
                 && at == one.cursor.fragment().position()
             {
-                other.used = true;
+                other.needs_next = true;
                 other.covered += u32::from(!self.in_force.is_none());
             }
         }
@@ -287,7 +310,7 @@ fn place<C: Cursor>(cursor: &C) -> (Token, &[u8]) {
     (head.token, head.key)
 }
 
-impl<C: Lane> Cursor for Merge<C> {
+impl<C: MergeInput> Cursor for Merge<C> {
     async fn next_partition(&mut self) -> Result<bool> {
         self.go_to_partition().await?;
         if !self.choose_partition() {
@@ -302,7 +325,8 @@ impl<C: Lane> Cursor for Merge<C> {
     #[inline]
     fn head(&self) -> Head<'_> {
         let head = self.lanes[self.first].cursor.head();
-        let of_lane = |lane: &'_ State<C>| lane.here && lane.cursor.head().static_row.is_some();
+        let of_lane =
+            |lane: &'_ Lane<C>| lane.in_partition && lane.cursor.head().static_row.is_some();
         let static_row = match &self.static_merged {
             Some(merged) => Some(RowRef::trusted(merged)),
             None => {
@@ -317,16 +341,16 @@ impl<C: Lane> Cursor for Merge<C> {
         // What `go_to_fragment` and `take_rows` do with one lane, without their loops: scans of memtables alone go
         // through here, row by row (measured with prefetching: `memtable/prefetch.rs`). A change takes the long way.
         if let Some(lane) = self.single_lane() {
-            lane.shows = lane.cursor.next().await?;
-            lane.used = lane.shows && !lane.cursor.fragment().is_change();
-            if lane.used {
+            lane.at_fragment = lane.cursor.next().await?;
+            lane.needs_next = lane.at_fragment && !lane.cursor.fragment().is_change();
+            if lane.needs_next {
                 self.shown = Shown::Lane(0);
                 return Ok(true);
             }
         }
         for passed in 1.. {
             self.go_to_fragment().await?;
-            // A lane at its end stays unused and shows nothing.
+            // A lane at its end is at no fragment, and needs none.
             let Some(index) = self.choose_fragment() else { return Ok(false) };
             if !self.lanes[index].cursor.fragment().is_change() {
                 self.shown = self.take_rows(index);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Token, TokenRange};
 use uuid::Uuid;
 
-use super::lane::{Lane, Step};
+use super::merge_input::{MergeInput, Step};
 use super::{Cursor, Fragment, FromBegin, Head, Scope, Span};
 use crate::error::Result;
 use crate::manifest::ViewBegin;
@@ -105,7 +105,7 @@ impl Cursor for PartCursor<'_> {
     }
 }
 
-impl Lane for PartCursor<'_> {
+impl MergeInput for PartCursor<'_> {
     fn may_wait(&self, step: Step) -> bool {
         self.inner().may_wait(step)
     }

@@ -26,7 +26,7 @@ use model::row::RowRef;
 use model::{Deletion, Token, TokenRange};
 use uuid::Uuid;
 
-use super::lane::{Lane, Step};
+use super::merge_input::{MergeInput, Step};
 use super::part::PartCursor;
 use super::{Cursor, FilePart, Fragment, Head, Scope, Slice, Span};
 use crate::error::Result;
@@ -65,7 +65,7 @@ pub fn lanes_of(parts: impl IntoIterator<Item = FilePart>) -> Vec<Vec<FilePart>>
 /// Goes through the parts of one lane.
 #[derive(Debug)]
 pub struct RunCursor<'c> {
-    parts: Parts,
+    parts: UnopenedParts,
     span: Span<'c>,
     reading: Reading,
     open: Option<PartCursor<'c>>,
@@ -88,30 +88,30 @@ struct KeptHead {
 
 /// The parts that are not opened yet.
 #[derive(Debug)]
-enum Parts {
+enum UnopenedParts {
     /// Of a lane that others read, too: from this one on.
     Shared(Rc<[FilePart]>, usize),
     /// Of this cursor alone: each file is let go as soon as it is passed.
     Own(VecDeque<FilePart>),
 }
 
-impl Parts {
+impl UnopenedParts {
     fn first(&self) -> Option<&FilePart> {
         self.rest().next()
     }
 
     fn rest(&self) -> impl Iterator<Item = &FilePart> {
         let (shared, own) = match self {
-            Parts::Shared(all, next) => (all.get(*next..).unwrap_or_default(), None),
-            Parts::Own(left) => (&[][..], Some(left)),
+            UnopenedParts::Shared(all, next) => (all.get(*next..).unwrap_or_default(), None),
+            UnopenedParts::Own(left) => (&[][..], Some(left)),
         };
         shared.iter().chain(own.into_iter().flatten())
     }
 
     fn pass(&mut self) {
         match self {
-            Parts::Shared(_, next) => *next += 1,
-            Parts::Own(left) => drop(left.pop_front()),
+            UnopenedParts::Shared(_, next) => *next += 1,
+            UnopenedParts::Own(left) => drop(left.pop_front()),
         }
     }
 }
@@ -136,7 +136,7 @@ impl<'c> RunCursor<'c> {
     pub fn new(parts: &Rc<[FilePart]>, span: Span<'c>, reading: Reading) -> Option<RunCursor<'c>> {
         let Scope::Range(range) = span.scope else { unreachable!("a key is looked for in files") };
         let next = parts.partition_point(|part| part.tokens.last < range.first);
-        RunCursor::over(Parts::Shared(parts.clone(), next), span, reading)
+        RunCursor::over(UnopenedParts::Shared(parts.clone(), next), span, reading)
     }
 
     /// The same over all parts of a lane, each of which is let go when the cursor leaves it.
@@ -146,10 +146,10 @@ impl<'c> RunCursor<'c> {
         reading: Reading,
     ) -> Option<RunCursor<'c>> {
         let span = Span { scope: Scope::Range(TokenRange::ALL), slices, reversed: false };
-        RunCursor::over(Parts::Own(parts.into_iter().collect()), span, reading)
+        RunCursor::over(UnopenedParts::Own(parts.into_iter().collect()), span, reading)
     }
 
-    fn over(parts: Parts, span: Span<'c>, reading: Reading) -> Option<RunCursor<'c>> {
+    fn over(parts: UnopenedParts, span: Span<'c>, reading: Reading) -> Option<RunCursor<'c>> {
         let (open, ahead, head, left) = (None, None, None, None);
         let mut cursor = RunCursor { parts, span, reading, open, ahead, head, left };
         cursor.pass_parts();
@@ -256,7 +256,7 @@ impl<'c> RunCursor<'c> {
 
     /// Lets the file go if it has nothing more and is read by this cursor alone.
     fn let_go(&mut self) {
-        let is_own = matches!(self.parts, Parts::Own(_));
+        let is_own = matches!(self.parts, UnopenedParts::Own(_));
         if is_own && self.open.as_ref().is_some_and(|open| open.inner().is_used_up()) {
             self.keep_head();
             self.open = None;
@@ -324,7 +324,7 @@ impl Cursor for RunCursor<'_> {
     }
 }
 
-impl Lane for RunCursor<'_> {
+impl MergeInput for RunCursor<'_> {
     fn may_wait(&self, step: Step) -> bool {
         self.open.as_ref().is_none_or(|open| open.may_wait(step))
     }

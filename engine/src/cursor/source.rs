@@ -2,7 +2,7 @@
 
 use model::TokenRange;
 
-use super::{Cursor, Deferred, Extent, Fragment, FromBegin, Head, Lane, RunCursor, Step};
+use super::{Cursor, Deferred, Extent, Fragment, FromBegin, Head, MergeInput, RunCursor, Step};
 use crate::error::Result;
 use crate::memtable::MemtableCursor;
 use crate::sstable::SstableCursor;
@@ -68,7 +68,7 @@ impl Cursor for Source<'_> {
     }
 }
 
-impl Lane for Source<'_> {
+impl MergeInput for Source<'_> {
     #[inline]
     fn may_wait(&self, step: Step) -> bool {
         match self {

@@ -129,7 +129,7 @@ impl<K: Copy + PartialEq> Schedule<K> {
         let queue = &mut self.queues[class as usize];
         if queue.waiting.is_empty() {
             queue.had = queue.had.max(self.level);
-            if self.has_place_for(class) {
+            if self.may_start(class) {
                 self.begin(class, bytes);
                 return true;
             }
@@ -153,7 +153,7 @@ impl<K: Copy + PartialEq> Schedule<K> {
     /// The request that begins now, if one may.
     pub(super) fn next(&mut self) -> Option<K> {
         let may = |class: &IoClass| {
-            !self.queues[*class as usize].waiting.is_empty() && self.has_place_for(*class)
+            !self.queues[*class as usize].waiting.is_empty() && self.may_start(*class)
         };
         let first = IoClass::ALL.into_iter().filter(may);
         // Commits, then reads, then the one that has had the least.
@@ -187,7 +187,7 @@ impl<K: Copy + PartialEq> Schedule<K> {
         self.queues[class as usize].waiting.len()
     }
 
-    fn has_place_for(&self, class: IoClass) -> bool {
+    fn may_start(&self, class: IoClass) -> bool {
         let in_ring = self.begun < RING_OPERATIONS_MAX;
         in_ring
             && match class {

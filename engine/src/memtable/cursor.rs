@@ -21,7 +21,7 @@ use super::leaves::Place;
 use super::partition::Partition;
 use super::ranges::Hold;
 use super::{Memtable, unite};
-use crate::cursor::{Cursor, Fragment, Head, Lane, Scope, Slice, Span};
+use crate::cursor::{Cursor, Fragment, Head, MergeInput, Scope, Slice, Span};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 
@@ -362,7 +362,7 @@ impl Cursor for MemtableCursor<'_> {
     }
 }
 
-impl Lane for MemtableCursor<'_> {
+impl MergeInput for MemtableCursor<'_> {
     fn newest(&self) -> i64 {
         self.memtable.borrow().newest().unwrap_or(i64::MIN)
     }

@@ -11,7 +11,7 @@
 //! 2. Nothing outside the run is touched while the cursor is in a partition.
 
 mod find;
-mod lane;
+mod merge_input;
 mod place;
 
 use std::rc::Rc;

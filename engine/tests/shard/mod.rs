@@ -165,8 +165,8 @@ pub(crate) async fn run_jobs(engine: &Engine, now_s: u32) {
 
 /// Merges all of [`TABLE`], also what a strategy would leave for later.
 pub(crate) async fn merge_whole(engine: &Engine, now_s: u32) {
-    let wish = engine.wish_whole(TABLE);
-    while !engine.compact_all(&wish, now_s, yield_now).await.unwrap() {}
+    let request = engine.request_major(TABLE);
+    while !engine.compact_major(&request, now_s, yield_now).await.unwrap() {}
 }
 
 /// `SELECT * FROM t`, at `now_s`.

@@ -505,11 +505,11 @@ impl Life {
             let engine = self.node.engines[self.rng.index(self.node.engines.len())].clone();
             let id = self.world.borrow().workload.id(self.rng.index(ORDERED + 1));
             self.exec.spawn(async move {
-                let wish = engine.wish_whole(id);
+                let request = engine.request_major(id);
                 let pause = async || yield_now().await;
                 // A failure shows in what comes after, and another time does what is left.
                 for _ in 0..ASKED_MAX {
-                    if !matches!(engine.compact_all(&wish, now_s, pause).await, Ok(false)) {
+                    if !matches!(engine.compact_major(&request, now_s, pause).await, Ok(false)) {
                         break;
                     }
                     yield_now().await;

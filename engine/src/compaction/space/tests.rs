@@ -8,20 +8,20 @@ use crate::compaction::piece::tests::piece as of_run;
 
 const MIB: u64 = 1 << 20;
 
-fn piece(run: u128, level: u8, mib: u64) -> Candidate {
+fn piece(run: u128, level: u8, mib: u64) -> Piece {
     part(run, level, (i64::MIN, i64::MAX), mib)
 }
 
-fn part(run: u128, level: u8, (first, last): (i64, i64), mib: u64) -> Candidate {
-    Candidate { level, ..of_run(run, first, last, mib * MIB) }
+fn part(run: u128, level: u8, (first, last): (i64, i64), mib: u64) -> Piece {
+    Piece { level, ..of_run(run, first, last, mib * MIB) }
 }
 
-fn surplus_mib(pieces: &[Candidate], overwriting: &Overwriting, disk_mib: u64) -> u64 {
+fn surplus_mib(pieces: &[Piece], overwriting: &Overwriting, disk_mib: u64) -> u64 {
     DiskUse::of(pieces, Unit::Run, overwriting, disk_mib * MIB).surplus_bytes / MIB
 }
 
 /// Of pieces and nothing else, where all is overwritten: as how many runs it counts, and the pieces that are merged.
-fn debt_and_merge(pieces: &[Candidate], unit: Unit) -> (f64, Option<Vec<usize>>) {
+fn debt_and_merge(pieces: &[Piece], unit: Unit) -> (f64, Option<Vec<usize>>) {
     let overwriting = Overwriting::of(1.0);
     let disk_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let disk = DiskUse::of(pieces, unit, &overwriting, disk_bytes);
@@ -47,7 +47,7 @@ fn what_lies_beside_the_largest_run_is_surplus_as_far_as_rows_are_overwritten() 
 /// a table that was restored, or whose shards had become fewer.
 #[test]
 fn runs_that_share_no_token_are_no_surplus() {
-    let pieces: Vec<Candidate> =
+    let pieces: Vec<Piece> =
         (0..30).map(|at| part(at, 0, (at as i64 * 10, at as i64 * 10 + 9), 100)).collect();
     assert_eq!(surplus_mib(&pieces, &Overwriting::of(1.0), 3000), 0);
     assert_eq!(debt_and_merge(&pieces, Unit::Run), (0.0, None));
@@ -62,7 +62,7 @@ fn runs_that_share_no_token_are_no_surplus() {
 /// Before: one of two levels that share no token counted, and writers were slowed the most while one moved down.
 #[test]
 fn a_table_that_gains_a_level_slows_no_writer() {
-    let moving: Vec<Candidate> = (0..10)
+    let moving: Vec<Piece> = (0..10)
         .map(|at| part(at, 1 + at as u8 / 5, (at as i64 * 10, at as i64 * 10 + 9), 100))
         .collect();
     assert_eq!(surplus_mib(&moving, &Overwriting::of(0.5), 1000), 0);
@@ -98,7 +98,7 @@ fn while_the_base_is_merged_it_is_in_two_and_no_smaller_for_that() {
     let before = [piece(1, 0, 1000), piece(2, 0, 250)];
     assert_eq!(surplus_mib(&before, &overwriting, 1250), 250);
     let in_two = |made: (i64, i64), rest: (i64, i64)| {
-        [part(3, 0, made, 510), part(1, 0, rest, 500)].map(|piece| Candidate {
+        [part(3, 0, made, 510), part(1, 0, rest, 500)].map(|piece| Piece {
             busy: true,
             merging: true,
             ..piece

@@ -16,7 +16,7 @@ struct World {
     compaction: Compaction,
     facts: CompactionContext,
     names: Vec<String>,
-    pieces: Vec<Candidate>,
+    pieces: Vec<Piece>,
 }
 
 fn compaction(words: &[&str]) -> Compaction {
@@ -44,8 +44,8 @@ fn size(text: &str) -> u64 {
 }
 
 /// `10MiB [1..9] run=7 level=1 oldest=3 newest=5 dead_at=9 dead=0.3 made=7 shared busy`, all but the size optional.
-fn piece(index: usize, words: &[&str]) -> Candidate {
-    let mut piece = Candidate {
+fn piece(index: usize, words: &[&str]) -> Piece {
+    let mut piece = Piece {
         run: Uuid::from_u128(1000 + index as u128),
         level: 0,
         tokens: TokenRange::ALL,

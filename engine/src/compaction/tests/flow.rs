@@ -262,8 +262,8 @@ impl Flow {
     }
 
     /// The views, as a strategy sees them, and their numbers.
-    fn candidates(&self) -> (Vec<u64>, Vec<Candidate>) {
-        let candidate = |file: &File| Candidate {
+    fn candidates(&self) -> (Vec<u64>, Vec<Piece>) {
+        let candidate = |file: &File| Piece {
             run: Uuid::from_u128(file.run),
             level: file.level,
             tokens: TokenRange {
@@ -347,7 +347,7 @@ impl Flow {
         bytes
     }
 
-    fn adopt(&mut self, index: usize, piece: Piece) {
+    fn adopt(&mut self, index: usize, piece: NextFragment) {
         let (first, last) = (piece.first, piece.last);
         let (number, run, level) =
             (self.jobs[index].number, self.jobs[index].run, self.jobs[index].task.level);
@@ -393,7 +393,7 @@ impl Flow {
 
 /// What a merge writes between two places of the ring.
 #[derive(Clone, Copy, Default)]
-struct Piece {
+struct NextFragment {
     first: f64,
     last: f64,
     /// Bytes of new keys, and the overwritten keys as a part of all.
@@ -401,19 +401,24 @@ struct Piece {
     known: f64,
 }
 
-impl Piece {
+impl NextFragment {
     fn bytes(&self, universe: f64) -> f64 {
         self.fresh + self.known * universe
     }
 }
 
 /// The next fragment after `at`; `None` if nothing is left.
-fn next_fragment(inputs: &[&File], at: f64, fragment_bytes: f64, universe: f64) -> Option<Piece> {
+fn next_fragment(
+    inputs: &[&File],
+    at: f64,
+    fragment_bytes: f64,
+    universe: f64,
+) -> Option<NextFragment> {
     let mut places: Vec<f64> = inputs.iter().flat_map(|f| [f.from.max(at), f.last]).collect();
     places.retain(|place| *place >= at);
     places.sort_by(f64::total_cmp);
     places.dedup();
-    let mut whole: Option<Piece> = None;
+    let mut whole: Option<NextFragment> = None;
     for pair in places.windows(2) {
         let (from, to) = (pair[0], pair[1]);
         let here: Vec<_> = inputs.iter().filter(|f| f.from <= from && f.last >= to).collect();
@@ -422,7 +427,8 @@ fn next_fragment(inputs: &[&File], at: f64, fragment_bytes: f64, universe: f64) 
         }
         let fresh: f64 = here.iter().map(|file| file.fresh).sum();
         let known = 1.0 - here.iter().map(|file| 1.0 - file.known).product::<f64>();
-        let piece = whole.get_or_insert(Piece { first: from, last: from, fresh: 0.0, known: 0.0 });
+        let piece =
+            whole.get_or_insert(NextFragment { first: from, last: from, fresh: 0.0, known: 0.0 });
         let free = fragment_bytes - piece.bytes(universe);
         let fits = free / (fresh + known * universe);
         // What is left of the inputs' end is too little for a file.

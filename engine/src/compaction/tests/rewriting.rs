@@ -15,7 +15,7 @@ use model::{ColumnId, Deletion, TableId, Token, TokenRange};
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::super::rewrite::{Caller, Output, Rest, rewrite};
+use super::super::rewrite::{MergeOwner, Output, Rest, rewrite};
 use crate::cache::BlockCache;
 use crate::cursor::{
     Cursor, FilePart, Fragment, Head, Merge, RunCursor, Scope, Slice, Span, lanes_of,
@@ -313,7 +313,7 @@ impl<'t> Runner<'t> {
     }
 }
 
-impl Caller for Runner<'_> {
+impl MergeOwner for Runner<'_> {
     fn oldest_elsewhere(&self, token: Token, _: &[u8]) -> i64 {
         oldest_of(self.others.iter().map(|other| (&*other.sstable, other.tokens)), token)
     }
@@ -559,7 +559,7 @@ impl Adopter {
     }
 }
 
-impl Caller for Adopter {
+impl MergeOwner for Adopter {
     fn oldest_elsewhere(&self, _: Token, _: &[u8]) -> i64 {
         0
     }

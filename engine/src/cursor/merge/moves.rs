@@ -12,23 +12,23 @@
 use model::{Token, TokenRange};
 
 use super::super::side_by_side::side_by_side;
-use super::{Merge, State};
-use crate::cursor::{Extent, Lane, Step};
+use super::{Lane, Merge};
+use crate::cursor::{Extent, MergeInput, Step};
 use crate::error::Result;
 use crate::limits::COVERED_BEFORE_SEEK;
 
-impl<C: Lane> State<C> {
+impl<C: MergeInput> Lane<C> {
     /// Makes the move that is due.
     async fn go(&mut self, step: Step) -> Result<()> {
-        self.due = false;
+        self.moves_now = false;
         match step {
             Step::Partition => {
-                self.placed = self.cursor.next_partition().await?;
-                self.alive = self.placed || self.cursor.unopened().is_some();
+                self.at_partition = self.cursor.next_partition().await?;
+                self.has_more = self.at_partition || self.cursor.unopened().is_some();
             }
             Step::Fragment => {
-                self.shows = self.cursor.next().await?;
-                self.used = false;
+                self.at_fragment = self.cursor.next().await?;
+                self.needs_next = false;
             }
         }
         Ok(())
@@ -36,22 +36,22 @@ impl<C: Lane> State<C> {
 
     /// The tokens of the part before which it stands.
     fn unopened(&self) -> Option<TokenRange> {
-        if self.alive && !self.placed { self.cursor.unopened() } else { None }
+        if self.has_more && !self.at_partition { self.cursor.unopened() } else { None }
     }
 
     /// Where its part of the merge's partition lies, if nothing of it was read.
     fn unread(&self) -> Option<Extent<'_>> {
-        if self.here && self.used { self.cursor.unread() } else { None }
+        if self.in_partition && self.needs_next { self.cursor.unread() } else { None }
     }
 }
 
-impl<C: Lane> Merge<C> {
+impl<C: MergeInput> Merge<C> {
     /// Moves the lanes that are here behind their partition, and all that may have the next one to it.
     pub(super) async fn go_to_partition(&mut self) -> Result<()> {
-        for lane in self.lanes.iter_mut().filter(|lane| lane.alive && lane.here) {
-            lane.shows = false;
-            lane.placed = false;
-            lane.due = lane.cursor.unopened().is_none();
+        for lane in self.lanes.iter_mut().filter(|lane| lane.has_more && lane.in_partition) {
+            lane.at_fragment = false;
+            lane.at_partition = false;
+            lane.moves_now = lane.cursor.unopened().is_none();
         }
         self.defers = true;
         self.move_due(Step::Partition).await?;
@@ -64,11 +64,11 @@ impl<C: Lane> Merge<C> {
     /// Moves the lanes whose fragment was used, and all that may have the next one to it.
     pub(super) async fn go_to_fragment(&mut self) -> Result<()> {
         let mut seeks = false;
-        for lane in self.lanes.iter_mut().filter(|lane| lane.here && lane.used) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.in_partition && lane.needs_next) {
             let is_covered =
                 lane.covered >= COVERED_BEFORE_SEEK && self.in_force.covers(lane.cursor.newest());
             seeks |= is_covered;
-            lane.due = !is_covered && lane.cursor.unread().is_none();
+            lane.moves_now = !is_covered && lane.cursor.unread().is_none();
         }
         self.move_due(Step::Fragment).await?;
         if seeks {
@@ -83,14 +83,14 @@ impl<C: Lane> Merge<C> {
     /// Moves the lanes that are due: those that wait for the disk side by side.
     async fn move_due(&mut self, step: Step) -> Result<()> {
         let mut waiting = 0;
-        for lane in self.lanes.iter_mut().filter(|lane| lane.due) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.moves_now) {
             if lane.cursor.may_wait(step) {
                 waiting += 1;
             } else {
                 lane.go(step).await?;
             }
         }
-        let mut due = self.lanes.iter_mut().filter(|lane| lane.due);
+        let mut due = self.lanes.iter_mut().filter(|lane| lane.moves_now);
         match waiting {
             0 => Ok(()),
             1 => due.next().expect("it was just counted").go(step).await,
@@ -100,16 +100,16 @@ impl<C: Lane> Merge<C> {
 
     /// Which unopened lanes are due, because they may have the next partition; `false` if none may.
     fn choose_unopened(&mut self) -> bool {
-        let unopened = self.lanes.iter().filter_map(State::unopened);
+        let unopened = self.lanes.iter().filter_map(Lane::unopened);
         let Some(first) = unopened.min_by_key(|tokens| tokens.first) else { return false };
-        let placed = self.lanes.iter().filter(|lane| lane.placed);
+        let placed = self.lanes.iter().filter(|lane| lane.at_partition);
         let shown: Option<Token> = placed.map(|lane| lane.cursor.head().token).min();
         if shown.is_some_and(|shown| shown < first.first) {
             return false;
         }
         // Not all up to the partition that is shown: the first of them may show an earlier one, and that may be all.
         for lane in &mut self.lanes {
-            lane.due = lane.unopened().is_some_and(|tokens| tokens.first <= first.last);
+            lane.moves_now = lane.unopened().is_some_and(|tokens| tokens.first <= first.last);
         }
         true
     }
@@ -119,7 +119,7 @@ impl<C: Lane> Merge<C> {
         let reversed = self.reversed;
         let is_before = |a: &[u8], b: &[u8]| if reversed { a > b } else { a < b };
         let mut first: Option<Extent<'_>> = None;
-        for extent in self.lanes.iter().filter_map(State::unread) {
+        for extent in self.lanes.iter().filter_map(Lane::unread) {
             if first.is_none_or(|first| is_before(extent.near, first.near)) {
                 first = Some(extent);
             }
@@ -134,11 +134,10 @@ impl<C: Lane> Merge<C> {
             return false;
         }
         // Not all up to the fragment that is shown: as in `choose_unopened`.
-        let meets = |lane: &State<C>| {
-            lane.unread().is_some_and(|extent| !is_before(first.far, extent.near))
-        };
+        let meets =
+            |lane: &Lane<C>| lane.unread().is_some_and(|extent| !is_before(first.far, extent.near));
         let due: Vec<bool> = self.lanes.iter().map(meets).collect();
-        self.lanes.iter_mut().zip(due).for_each(|(lane, due)| lane.due = due);
+        self.lanes.iter_mut().zip(due).for_each(|(lane, due)| lane.moves_now = due);
         true
     }
 
@@ -147,11 +146,14 @@ impl<C: Lane> Merge<C> {
     async fn seek_covered(&mut self) -> Result<()> {
         for index in 0..self.lanes.len() {
             let lane = &self.lanes[index];
-            if !(lane.here && lane.used) || lane.cursor.unread().is_some() {
+            if !(lane.in_partition && lane.needs_next) || lane.cursor.unread().is_some() {
                 continue;
             }
-            let holds = |lane: &&State<C>| {
-                lane.here && lane.shows && !lane.used && lane.in_force == self.in_force
+            let holds = |lane: &&Lane<C>| {
+                lane.in_partition
+                    && lane.at_fragment
+                    && !lane.needs_next
+                    && lane.in_force == self.in_force
             };
             let end = self.lanes.iter().find(holds);
             let end = end.map(|lane| lane.cursor.fragment().position());
@@ -160,11 +162,11 @@ impl<C: Lane> Merge<C> {
             let is_held = end.is_some();
             let lane = &mut self.lanes[index];
             lane.covered = 0;
-            lane.shows = match is_held {
+            lane.at_fragment = match is_held {
                 true => lane.cursor.seek(&self.sought).await?,
                 false => lane.cursor.next().await?,
             };
-            lane.used = false;
+            lane.needs_next = false;
         }
         Ok(())
     }

@@ -179,7 +179,7 @@ impl Candidate {
     }
 }
 
-impl Lane for Listed {
+impl MergeInput for Listed {
     fn may_wait(&self, _: Step) -> bool {
         self.habits.waits
     }

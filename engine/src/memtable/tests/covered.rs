@@ -1,7 +1,7 @@
 //! Long deleted stretches of one partition: passed over, and nothing else with them.
 
 use super::*;
-use crate::cursor::Lane;
+use crate::cursor::MergeInput;
 use crate::limits::{COVERED_ROWS_MAX, LEAF_ENTRIES_MAX, ROW_IN_PARTS_BYTES_MIN};
 
 const KEY: u8 = 1;

@@ -18,7 +18,7 @@ use model::schema::{Index, Table};
 use model::{Token, TokenRange};
 
 use super::Page;
-use crate::cursor::{Cursor, Fragment, Lane, Scope, Source, Span};
+use crate::cursor::{Cursor, Fragment, MergeInput, Scope, Source, Span};
 use crate::error::Result;
 use crate::limits::LOOKUP_TERMS_OF_ROW_MAX;
 use crate::memtable::MemtableCursor;

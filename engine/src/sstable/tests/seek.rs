@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::model_test::{codec, part, place};
 use super::*;
-use crate::cursor::Lane;
+use crate::cursor::MergeInput;
 
 /// The rest of what a slice shows, behind `shown` pieces and then from `at` on.
 fn rest(all: &[Shown], shown: usize, at: &[u8], reversed: bool) -> Vec<Shown> {

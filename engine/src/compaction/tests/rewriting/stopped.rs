@@ -85,7 +85,7 @@ impl Stopped<'_> {
     }
 }
 
-impl Caller for Stopped<'_> {
+impl MergeOwner for Stopped<'_> {
     fn oldest_elsewhere(&self, token: Token, _: &[u8]) -> i64 {
         oldest_of(self.others.iter().map(|view| (&*view.sstable, view.entry.tokens)), token)
     }

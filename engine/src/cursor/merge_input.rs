@@ -26,7 +26,7 @@ pub struct Extent<'a> {
 }
 
 /// A cursor that a merge can leave where it is until it comes there. What is said here is true of a cursor over memory.
-pub trait Lane: Cursor {
+pub trait MergeInput: Cursor {
     /// Whether this move seems to wait for the disk. Then it is made side by side with those of other lanes.
     fn may_wait(&self, _: Step) -> bool {
         false

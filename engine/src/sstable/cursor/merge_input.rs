@@ -1,7 +1,7 @@
 //! A file as one lane of a merge: which moves wait, and how a deleted stretch is passed over.
 
 use super::{InBlock, Next, Phase, Shown, SstableCursor};
-use crate::cursor::{Cursor, Lane, Scope, Step};
+use crate::cursor::{Cursor, MergeInput, Scope, Step};
 use crate::error::Result;
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
@@ -45,7 +45,7 @@ impl SstableCursor<'_> {
     }
 }
 
-impl Lane for SstableCursor<'_> {
+impl MergeInput for SstableCursor<'_> {
     #[inline]
     fn may_wait(&self, step: Step) -> bool {
         self.reading != Reading::Cached
