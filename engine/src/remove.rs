@@ -171,8 +171,8 @@ impl Engine {
         }
     }
 
-    /// Removes the views and files of tables that are gone; the manifest's lock is taken for each table anew. What another
-    /// call has begun is waited for.
+    /// Removes the views and files of tables that are gone; the manifest's lock is taken for each table anew. What
+    /// another call has begun is waited for.
     pub(crate) async fn remove_garbage(&self) -> Result<()> {
         let _removing = self.removing.take().await;
         loop {

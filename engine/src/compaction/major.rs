@@ -2,8 +2,8 @@
 //! shard.
 //!
 //! ```text
-//! request ─► the table gets no new merge of its own ─► its running merges end ─► is a slot free? ─► all of it is merged
-//!                                                      no: others may only begin beside something larger ─┘
+//! request ─► the table gets no new merge of its own ─► its running merges end ─► is a slot free? ─► it is merged whole
+//!                                                     no: others may only begin beside something larger ─┘
 //! ```
 //!
 //! 1. While a request waits for merges of its table, the table gets no other new merge: those that run end, and then
