@@ -14,19 +14,19 @@
 //! Not here: when to compact and at whose cost (the owner of the engine decides).
 
 mod adoption;
+mod amplification;
 mod backlog;
 mod base;
+mod footprint;
 mod incremental;
 mod job;
 mod leveled;
 mod major;
-mod merge_space;
 mod merges;
 mod piece;
 mod rewrite;
 mod size_tiered;
 mod smaller;
-mod space;
 mod strategy;
 mod time_window;
 mod unified;

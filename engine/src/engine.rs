@@ -43,7 +43,7 @@ use crate::read_before_write::{HeldBytes, Sum};
 use crate::reserve;
 use crate::row_limits::RowLimits;
 use crate::semaphore::Semaphore;
-use crate::space::SpaceLedger;
+use crate::space_ledger::SpaceLedger;
 use crate::stats::{Counters, Stats, TableSize};
 use crate::table::{Table, View, file_bytes};
 use crate::tables::Tables;
@@ -94,7 +94,7 @@ pub struct Engine {
     pub(crate) views: OnceCell<Rc<dyn Views>>,
     /// How values are added up.
     pub(crate) sum: OnceCell<Sum>,
-    pub(crate) space: LogSpace,
+    pub(crate) log_space: LogSpace,
     /// What this shard and the others of its node are going to write.
     pub(crate) space_ledger: SpaceLedger,
     /// How fast merges may go, if there is a limit.
@@ -180,7 +180,7 @@ impl Engine {
             read_lists,
             views: OnceCell::new(),
             sum: OnceCell::new(),
-            space: LogSpace::default(),
+            log_space: LogSpace::default(),
             space_ledger: SpaceLedger::default(),
             pace: OnceCell::new(),
             garbage,
@@ -321,7 +321,7 @@ impl Engine {
     /// deletions go on. While the reserve is released its space is not to be used. Call it every second.
     pub async fn measure_space(&self, reserve_bytes: u64) -> Result<()> {
         let missing_bytes = reserve::missing(&self.disk, reserve_bytes).await?;
-        self.space.measured(self.disk.free_space().await?, missing_bytes);
+        self.log_space.measured(self.disk.free_space().await?, missing_bytes);
         self.refuse_deferred_if_full();
         Ok(())
     }
@@ -339,12 +339,12 @@ impl Engine {
 
     /// Whether the disk is so full that writes are refused.
     pub fn is_disk_full(&self) -> bool {
-        self.space.is_disk_full()
+        self.log_space.is_disk_full()
     }
 
     /// How much of the disk is used, in per cent, rounded up; 0 before it was measured.
     pub fn disk_used_percent(&self) -> u8 {
-        self.space.used_percent()
+        self.log_space.used_percent()
     }
 
     /// Keeps `bytes` of the disk aside for when it is full ([`reserve`]). One shard of a node does this,
@@ -366,7 +366,7 @@ impl Engine {
 
     /// Refuses every write while the disk is full.
     pub(crate) fn admit_disk(&self) -> Result<()> {
-        match self.space.is_disk_full() {
+        match self.log_space.is_disk_full() {
             true => Err(Error::DiskFull { file: "new writes".into() }),
             false => Ok(()),
         }

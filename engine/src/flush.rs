@@ -34,7 +34,7 @@ use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
 use crate::overwriting::FlushSample;
-use crate::space::Promise;
+use crate::space_ledger::Promise;
 use crate::sstable::{SstableId, Writer, WriterConfig};
 use crate::table::{Definition, Layer, Table, View};
 
@@ -161,7 +161,7 @@ impl Engine {
         self.manifest.commit(&edit).await?;
         flushed.iter_mut().for_each(|flushed| self.swap(flushed));
         self.log.mark_flushed(position);
-        self.space.freed();
+        self.log_space.freed();
         Ok(())
     }
 

@@ -37,7 +37,7 @@ use std::path::Path;
 
 pub use buf::{Buf, View};
 pub use class::IoClass;
-use descriptors::Patience;
+use descriptors::Retries;
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;
 pub use plain::{PlainDisk, PlainFile};
@@ -117,7 +117,7 @@ impl Disk {
 
     /// Creates a file for reading and writing. One that exists already is an error (`EEXIST`).
     pub async fn create(&self, path: &RelPath) -> Result<File> {
-        self.with_descriptor(Patience::Endless, async || match self {
+        self.with_descriptor(Retries::Endless, async || match self {
             Disk::Dma(d) => d.create(path).await.map(File::Dma),
             Disk::Sim(d) => d.create(path).await.map(File::Sim),
             Disk::Plain(_) => plain::refused("create", path),
@@ -127,7 +127,7 @@ impl Disk {
 
     /// Opens a file for reading.
     pub async fn open(&self, path: &RelPath) -> Result<File> {
-        self.with_descriptor(Patience::Limited, async || match self {
+        self.with_descriptor(Retries::Limited, async || match self {
             Disk::Dma(d) => d.open(path).await.map(File::Dma),
             Disk::Sim(d) => d.open(path, sim::Mode::Read).await.map(File::Sim),
             Disk::Plain(d) => d.open(path).map(File::Plain),
@@ -138,7 +138,7 @@ impl Disk {
     /// Opens a file for reading and writing, where each write returns only when it is durable: requests of
     /// [`IoClass::Commit`].
     pub async fn open_log(&self, path: &RelPath) -> Result<File> {
-        self.with_descriptor(Patience::Endless, async || match self {
+        self.with_descriptor(Retries::Endless, async || match self {
             Disk::Dma(d) => d.open_log(path).await.map(File::Dma),
             Disk::Sim(d) => d.open(path, sim::Mode::WriteDurably).await.map(File::Sim),
             Disk::Plain(_) => plain::refused("open", path),
@@ -200,11 +200,11 @@ impl Disk {
     /// The names in a directory, sorted.
     pub async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {
         // The log looks for a free name in it.
-        let patience = match self {
-            Disk::Plain(_) => Patience::Limited,
-            Disk::Dma(_) | Disk::Sim(_) => Patience::Endless,
+        let retries = match self {
+            Disk::Plain(_) => Retries::Limited,
+            Disk::Dma(_) | Disk::Sim(_) => Retries::Endless,
         };
-        let listed = self.with_descriptor(patience, async || match self {
+        let listed = self.with_descriptor(retries, async || match self {
             Disk::Dma(d) => d.list(dir).await,
             Disk::Sim(d) => d.list(dir).await,
             Disk::Plain(d) => d.list(dir),
@@ -225,7 +225,7 @@ impl Disk {
 
     /// Makes the names in a directory durable.
     pub async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
-        self.with_descriptor(Patience::Endless, async || match self {
+        self.with_descriptor(Retries::Endless, async || match self {
             Disk::Dma(d) => d.sync_dir(dir).await,
             Disk::Sim(d) => d.sync_dir(dir).await,
             Disk::Plain(_) => Ok(()),

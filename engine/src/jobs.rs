@@ -223,7 +223,7 @@ impl Engine {
         if let Err(error) = &result {
             self.counters.count(|s| s.jobs_failed += 1);
             if matches!(error, Error::DiskFull { .. }) {
-                self.space.disk_is_full();
+                self.log_space.disk_is_full();
             }
         }
         result

@@ -48,7 +48,7 @@ mod row_limits;
 mod schema_memory;
 pub mod semaphore;
 pub mod snapshot;
-mod space;
+mod space_ledger;
 pub mod sstable;
 mod stats;
 mod table;
@@ -73,6 +73,6 @@ pub use read::{LookupPolicy, Quantum, ReadSources, RecordTable, give_nearest, re
 pub use read_before_write::{Sum, Turn};
 pub use reshard::{Reshard, Swept, sweep};
 pub use row_limits::RowLimits;
-pub use space::SpaceLedger;
+pub use space_ledger::SpaceLedger;
 pub use stats::{Stats, TableSize};
 pub use views::{ViewStamp, Views};

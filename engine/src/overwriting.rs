@@ -19,7 +19,7 @@
 //!    work of flushes. Blocks are read past the cache; a piece of a filter that is read is kept there.
 //! 5. One sample of a table waits at most, and all together have a bound: beyond it a flush is not sampled.
 //!
-//! Not here: what follows from it (`compaction/space.rs`).
+//! Not here: what follows from it (`compaction/amplification.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! How fast merges may go: what they have gone through is charged to who paces them, and who keeps them waiting.
+//! How fast merges may go: each step's bytes are charged to the shard's rate limit, which makes the merge wait.
 //!
 //! The engine has no clock, so its owner paces. Not here: how the device is shared (`io/schedule.rs`).
 
@@ -13,8 +13,8 @@ pub type Wait<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
 
 /// Keeps merges to a number of bytes a second.
 pub trait Pace: Debug {
-    /// A merge has gone through so many bytes: how it waits until it may go on, or `None` if it may at once. It holds
-    /// no turn while it waits, and waits no longer when `is_needless` says so.
+    /// A merge has gone through this many bytes: how it waits until it may go on, or `None` if it may at once. It holds
+    /// no lock while it waits, and waits no longer when `is_needless` says so.
     fn charge<'p>(&'p self, bytes: u64, is_needless: &'p dyn Fn() -> bool) -> Option<Wait<'p>>;
 }
 

@@ -73,7 +73,7 @@ impl Engine {
         self.budget.memtables_shrank(table.clear(&dropped));
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
         self.log.mark_flushed(flushed);
-        self.space.freed();
+        self.log_space.freed();
         drop((views, lock));
         self.delete_files(&entries).await
     }
@@ -104,7 +104,7 @@ impl Engine {
         let dropped =
             if planted(Bug::TruncateTakesLater) { table.layers().to_vec() } else { Vec::new() };
         self.budget.memtables_shrank(table.keep(&dropped, stay.into()));
-        self.space.freed();
+        self.log_space.freed();
         drop((gone, lock));
         self.delete_files(&entries).await
     }
@@ -136,7 +136,7 @@ impl Engine {
         let dropped = table.layers().to_vec();
         self.budget.memtables_shrank(table.clear(&dropped));
         self.garbage.add_memtables(dropped.into_iter().map(|layer| layer.memtable));
-        self.space.freed();
+        self.log_space.freed();
         self.garbage.add(table.definition().id.0, entries);
         // Writes that wait until it is truncated.
         self.truncation_is_over();
@@ -160,7 +160,7 @@ impl Engine {
         let Some(flushed) = self.freeable() else { return Ok(()) };
         self.manifest.commit(&Edit { flushed: Some(flushed), ..Edit::default() }).await?;
         self.log.mark_flushed(flushed);
-        self.space.freed();
+        self.log_space.freed();
         Ok(())
     }
 

@@ -121,7 +121,7 @@ impl Engine {
         let waits_alone = self.deferred.is_empty();
         self.deferred.push(record, ticket, origin)?;
         if waits_alone {
-            self.space.wake_watcher();
+            self.log_space.wake_watcher();
         }
         Ok(())
     }
@@ -204,7 +204,7 @@ impl Engine {
             self.refuse(given_up.ticket, &Error::Overloaded("no space came in time"));
         }
         // One behind them may have its space.
-        self.space.wake_watcher();
+        self.log_space.wake_watcher();
         self.deferred.left() < until
     }
 
@@ -220,8 +220,8 @@ impl Engine {
 
     /// On a full disk no write waits: the task that takes them finds each refused by name, some at a time.
     pub(crate) fn refuse_deferred_if_full(&self) {
-        if self.space.is_disk_full() {
-            self.space.wake_watcher();
+        if self.log_space.is_disk_full() {
+            self.log_space.wake_watcher();
         }
     }
 
@@ -273,7 +273,7 @@ impl Engine {
         // Zero-filling the next segment takes long; commits go on meanwhile.
         let mut filling = pin!(self.fill_segments());
         let failed = poll_fn(|cx| {
-            self.space.watch(cx.waker());
+            self.log_space.watch(cx.waker());
             if let Poll::Ready(error) = writing.as_mut().poll(cx) {
                 return Poll::Ready(error);
             }
@@ -313,16 +313,16 @@ impl Engine {
     async fn prepare_log(&self) -> Error {
         loop {
             self.log.until_segment_needed().await;
-            let before = self.space.freed_count();
+            let before = self.log_space.freed_count();
             match self.log.prepare().await {
                 Ok(()) => {}
                 // Until a flush frees a segment: writes wait.
-                Err(Error::Overloaded(_)) => self.space.until_freed(before).await,
+                Err(Error::Overloaded(_)) => self.log_space.until_freed(before).await,
                 // Until something is flushed or deleted: writes are refused, reads go on.
                 Err(Error::DiskFull { .. }) => {
-                    self.space.disk_is_full();
+                    self.log_space.disk_is_full();
                     self.refuse_deferred_if_full();
-                    self.space.until_freed(before).await
+                    self.log_space.until_freed(before).await
                 }
                 Err(error) => return error,
             }
@@ -333,12 +333,12 @@ impl Engine {
     async fn fill_segments(&self) -> Error {
         loop {
             self.log.until_filling_pays().await;
-            let before = self.space.freed_count();
+            let before = self.log_space.freed_count();
             match self.log.fill_ahead().await {
                 Ok(()) => {}
                 // It will be tried again, or done when it must be.
                 Err(Error::DiskFull { .. } | Error::Overloaded(_)) => {
-                    self.space.until_freed(before).await
+                    self.log_space.until_freed(before).await
                 }
                 Err(error) => return error,
             }

@@ -29,7 +29,7 @@ use futures_lite::future::poll_once;
 use model::TableId;
 use uuid::Uuid;
 
-use crate::backpressure::Patience;
+use crate::backpressure::DeferredTimeouts;
 use crate::groups::{Group, compaction_shares};
 use crate::limits::{
     HOUSEKEEPING_INTERVAL, JOB_CHECK_BYTES, JOB_WAIT, LARGE_LOG_INTERVAL, LARGE_LOG_KEY_CHARS,
@@ -161,7 +161,7 @@ impl Background {
 
     async fn run_housekeeping(self: Rc<Self>, wake: Arc<Notify>) {
         let (mut writes, mut for_space, mut for_turns) =
-            (0, Patience::default(), Patience::default());
+            (0, DeferredTimeouts::default(), DeferredTimeouts::default());
         let yields = self.runtime.yielder(Group::Background);
         loop {
             let (now, stats) = (Instant::now(), self.engine.stats());

@@ -6,7 +6,7 @@
 //! delay is asked, nothing here is touched.
 //!
 //! What comes faster all the same waits in the engine until there is space, which has no clock:
-//! [`Patience`] says which of those writes have waited too long.
+//! [`DeferredTimeouts`] says which of those writes have waited too long.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -57,11 +57,11 @@ impl DelayedAnswers {
 
 /// When writes began to wait for space: what came before a time is told by how many had ever waited.
 #[derive(Debug, Default)]
-pub(crate) struct Patience {
+pub(crate) struct DeferredTimeouts {
     counts: VecDeque<(Instant, u64)>,
 }
 
-impl Patience {
+impl DeferredTimeouts {
     /// `count` writes have ever waited for space by `now`: how many of the first ones began to wait at least `most`
     /// ago. Some of these may be done. Asked now and then: a write waits that much longer.
     pub(crate) fn ended(&mut self, now: Instant, count: u64, most: Duration) -> u64 {
@@ -84,14 +84,14 @@ mod tests {
     #[test]
     fn a_write_waits_as_long_as_it_may_and_no_longer() {
         let (start, most, s) = (Instant::now(), Duration::from_secs(5), Duration::from_secs);
-        let mut patience = Patience::default();
-        assert_eq!(patience.ended(start, 10, most), 0);
-        assert_eq!(patience.ended(start + s(1), 25, most), 0);
-        assert_eq!(patience.ended(start + s(2), 25, most), 0, "none came since");
-        assert_eq!(patience.ended(start + s(5), 25, most), 10);
-        assert_eq!(patience.ended(start + s(6), 25, most), 25);
-        assert_eq!(patience.ended(start + s(60), 30, most), 25, "five are new");
-        assert_eq!(patience.ended(start + s(65), 30, most), 30);
+        let mut timeouts = DeferredTimeouts::default();
+        assert_eq!(timeouts.ended(start, 10, most), 0);
+        assert_eq!(timeouts.ended(start + s(1), 25, most), 0);
+        assert_eq!(timeouts.ended(start + s(2), 25, most), 0, "none came since");
+        assert_eq!(timeouts.ended(start + s(5), 25, most), 10);
+        assert_eq!(timeouts.ended(start + s(6), 25, most), 25);
+        assert_eq!(timeouts.ended(start + s(60), 30, most), 25, "five are new");
+        assert_eq!(timeouts.ended(start + s(65), 30, most), 30);
     }
 
     fn tickets(held: &mut DelayedAnswers, now: Instant) -> Vec<u64> {

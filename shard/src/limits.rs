@@ -158,13 +158,13 @@ pub const RANGE_PIECES_MEMORY_DIVISOR: u64 = 20;
 /// Owners that a read of a range asks at most before their turn comes. Those asked at one time share one piece's bytes;
 /// with earlier ones and the owner whose turn it is, a read holds a few pieces (`scatter.rs`).
 pub const OWNERS_AHEAD_MAX: usize = 15;
-/// A read of a range that has conditions and is not done so long after it first had to wait asks the other owners, too:
-/// their rows are rare as well.
-pub const RANGE_PATIENCE_FILTERED: Duration = Duration::from_millis(5);
+/// A read of a range that has conditions and is not done this long after it first had to wait asks the other owners,
+/// too (hedged requests; Dean and Barroso, The Tail at Scale, 2013): their rows are rare as well.
+pub const RANGE_HEDGE_DELAY_FILTERED: Duration = Duration::from_millis(5);
 /// The same of a read that may use an index: its owners find their rows sooner.
-pub const RANGE_PATIENCE_LOOKUP: Duration = Duration::from_millis(2);
+pub const RANGE_HEDGE_DELAY_LOOKUP: Duration = Duration::from_millis(2);
 /// The same without conditions: what takes so long are deleted rows, or a disk that is late.
-pub const RANGE_PATIENCE: Duration = Duration::from_millis(100);
+pub const RANGE_HEDGE_DELAY: Duration = Duration::from_millis(100);
 
 /// How long at most a background task stands aside for requests after one slice.
 pub const PAUSE_MAX: Duration = Duration::from_millis(20);

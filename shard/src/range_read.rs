@@ -25,7 +25,7 @@ use engine::{Error, Result};
 use model::read::{Flow, Partitions, ReadCommand, ReadEnd, RowSink};
 
 use crate::limits::{
-    PIECES_OF_READ, RANGE_PATIENCE, RANGE_PATIENCE_FILTERED, RANGE_PATIENCE_LOOKUP,
+    PIECES_OF_READ, RANGE_HEDGE_DELAY, RANGE_HEDGE_DELAY_FILTERED, RANGE_HEDGE_DELAY_LOOKUP,
 };
 use crate::owner::ShardId;
 use crate::page::Page;
@@ -52,28 +52,29 @@ impl<P: Protocol> Shard<P> {
             false => &self.lookup_pieces,
         };
         let _place = pieces.take(PIECES_OF_READ * walk.piece_bytes()).await;
-        let patience = match (command.filters.is_empty(), command.lookups.is_empty()) {
-            (true, true) => RANGE_PATIENCE,
-            (false, true) => RANGE_PATIENCE_FILTERED,
-            (_, false) => RANGE_PATIENCE_LOOKUP,
+        let hedge_delay = match (command.filters.is_empty(), command.lookups.is_empty()) {
+            (true, true) => RANGE_HEDGE_DELAY,
+            (false, true) => RANGE_HEDGE_DELAY_FILTERED,
+            (_, false) => RANGE_HEDGE_DELAY_LOOKUP,
         };
         let ask = |owner, piece| self.page_of(owner, piece, deadline);
         let pauses = ReadPauses::new(self.runtime(), group_of(command));
-        walk_range(walk, ask, self.runtime().sleep(patience), || pauses.yield_if_due()).await
+        walk_range(walk, ask, self.runtime().sleep(hedge_delay), || pauses.yield_if_due()).await
     }
 }
 
-/// Walks a range to the end of its page. `ask` reads a piece; `patience` ends when the read has taken long;
+/// Walks a range to the end of its page. `ask` reads a piece; `hedge_delay` ends when the read has taken long;
 /// `pause` is awaited while rows are given.
 pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
     mut walk: RangeWalk<'_, S>,
     ask: impl Fn(ShardId, ReadCommand) -> F,
-    patience: impl Future<Output = ()>,
+    hedge_delay: impl Future<Output = ()>,
     pause: impl AsyncFn(),
 ) -> Result<ReadEnd> {
-    let patience = pin!(patience);
-    let (ahead, patience, piece_bytes) = (VecDeque::new(), Some(patience), walk.piece_bytes());
-    let mut asked = Asked { ask, ahead, patience, piece_bytes };
+    let hedge_delay = pin!(hedge_delay);
+    let (ahead, hedge_delay, piece_bytes) =
+        (VecDeque::new(), Some(hedge_delay), walk.piece_bytes());
+    let mut asked = Asked { ask, ahead, hedge_delay, piece_bytes };
     let Some(mut turn) = asked.next(&walk) else { return Ok(walk.end()) };
     loop {
         asked.fill(&walk);
@@ -131,7 +132,7 @@ struct Asked<'p, A, F, T> {
     /// In the order of the owners, from the one after that whose turn it is.
     ahead: VecDeque<Piece<F>>,
     /// `None` once it has ended.
-    patience: Option<Pin<&'p mut T>>,
+    hedge_delay: Option<Pin<&'p mut T>>,
     piece_bytes: u64,
 }
 
@@ -184,9 +185,10 @@ where
                 return Poll::Ready(turn.page.take());
             }
             self.ahead.iter_mut().for_each(|piece| piece.poll(context));
-            let patience = self.patience.as_mut().filter(|_| owners_left > 1);
-            if patience.is_some_and(|patience| patience.as_mut().poll(context).is_ready()) {
-                self.patience = None;
+            let hedge_delay = self.hedge_delay.as_mut().filter(|_| owners_left > 1);
+            if hedge_delay.is_some_and(|hedge_delay| hedge_delay.as_mut().poll(context).is_ready())
+            {
+                self.hedge_delay = None;
                 return Poll::Ready(None);
             }
             Poll::Pending

@@ -1,16 +1,17 @@
-//! The most bytes a second that all compactions of a node go through (`compaction_throughput`).
+//! A rate limit for compaction (`compaction_throughput`): one token bucket for all shards of a node, in bytes a second.
 //!
 //! ```text
-//! a merge went through bytes ─► charged + bytes: its place in the order ─► paid, but for a tenth of a second? go on
-//! time passes ────────────────► paid + the limit, at most what was charged        else wait, and look again
+//! a merge has read and written bytes ─► requested + bytes: its position ─► granted, but for a burst of 0.1 s? go on
+//! time passes ────────────────────────► granted + the limit, at most what was requested     else wait and check again
 //! ```
 //!
-//! 1. Bytes are paid in the order in which they were charged, whichever shard did: none overtakes another for ever.
-//! 2. A merge looks again after 100 ms at the latest, so another limit holds for what waits, too, and what need not
+//! 1. A merge takes its bytes first and waits after that: the bucket may be overdrawn by one step of each merge. Bytes
+//!    are granted in the order of the requests, whichever shard made them: no merge overtakes another for ever.
+//! 2. A merge checks again after 100 ms at the latest, so another limit holds for what waits, too, and what need not
 //!    wait any more does not.
-//! 3. Time in which nothing is charged is lost: what was not gone through cannot be gone through later.
+//! 3. Time in which nothing is requested is lost: what was not used cannot be used later.
 //!
-//! Not here: who charges (`engine/src/compaction/adoption.rs`), how compactions share core and device (`groups.rs`).
+//! Not here: who requests (`engine/src/compaction/adoption.rs`), how compactions share core and device (`groups.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +22,7 @@ use engine::{Pace, Wait};
 use crate::runtime::Runtime;
 
 /// A merge waits at most this long before it checks whether it may go on.
-const LOOK: Duration = Duration::from_millis(100);
+const RECHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The shortest wait: a timer is good for no less.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 /// At most 1/10 of the bytes of a second are gone through at once.
@@ -36,31 +37,32 @@ pub struct CompactionThroughput(Arc<Shared>);
 struct Shared {
     /// Bytes a second; 0 for no limit.
     limit_bytes: AtomicU64,
-    account: Mutex<Account>,
+    bucket: Mutex<Bucket>,
     start: Instant,
 }
 
-/// What merges owe and time has paid.
+/// What merges have requested, and what time has granted.
 #[derive(Debug, Default)]
-struct Account {
+struct Bucket {
     /// All bytes that were gone through while there was a limit.
-    charged_bytes: u64,
-    /// How many of them are paid.
-    paid_bytes: u64,
-    /// Up to when time has paid, in microseconds since the start.
-    paid_us: u64,
+    requested_bytes: u64,
+    /// How many of them are granted.
+    granted_bytes: u64,
+    /// Up to when time has granted bytes, in microseconds since the start.
+    refilled_us: u64,
 }
 
-impl Account {
-    /// Lets the time up to `now_us` pay.
-    fn pay(&mut self, now_us: u64, limit_bytes: u64) {
-        let passed_us = now_us.saturating_sub(self.paid_us);
-        let paid = u128::from(passed_us) * u128::from(limit_bytes) / US_PER_S;
-        // A part of a byte is not lost: its time pays later.
-        if paid > 0 {
-            let paid = u64::try_from(paid).unwrap_or(u64::MAX);
-            self.paid_bytes = self.paid_bytes.saturating_add(paid).min(self.charged_bytes);
-            self.paid_us = now_us;
+impl Bucket {
+    /// Grants what the time up to `now_us` allows.
+    fn refill(&mut self, now_us: u64, limit_bytes: u64) {
+        let passed_us = now_us.saturating_sub(self.refilled_us);
+        let granted = u128::from(passed_us) * u128::from(limit_bytes) / US_PER_S;
+        // A part of a byte is not lost: its time counts at the next refill.
+        if granted > 0 {
+            let granted = u64::try_from(granted).unwrap_or(u64::MAX);
+            self.granted_bytes =
+                self.granted_bytes.saturating_add(granted).min(self.requested_bytes);
+            self.refilled_us = now_us;
         }
     }
 }
@@ -68,8 +70,8 @@ impl Account {
 impl CompactionThroughput {
     /// Bytes a second; 0 for no limit.
     pub fn new(limit_bytes: u64) -> CompactionThroughput {
-        let (limit_bytes, account) = (AtomicU64::new(limit_bytes), Mutex::default());
-        CompactionThroughput(Arc::new(Shared { limit_bytes, account, start: Instant::now() }))
+        let (limit_bytes, bucket) = (AtomicU64::new(limit_bytes), Mutex::default());
+        CompactionThroughput(Arc::new(Shared { limit_bytes, bucket, start: Instant::now() }))
     }
 
     /// Bytes a second; 0 for no limit.
@@ -82,32 +84,32 @@ impl CompactionThroughput {
         self.0.limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes were gone through by this time, in microseconds since the start: their place in the order.
+    /// Bytes were gone through by this time, in microseconds since the start: their position in the order of requests.
     fn charge(&self, bytes: u64, now_us: u64) -> u64 {
-        let mut account = self.0.account.lock().unwrap_or_else(PoisonError::into_inner);
-        account.pay(now_us, self.limit_bytes());
-        account.charged_bytes = account.charged_bytes.saturating_add(bytes);
-        account.charged_bytes
+        let mut bucket = self.0.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        bucket.refill(now_us, self.limit_bytes());
+        bucket.requested_bytes = bucket.requested_bytes.saturating_add(bytes);
+        bucket.requested_bytes
     }
 
-    /// How long what has this place still waits, at a time in microseconds since the start; `None` if it may go on.
-    fn wait(&self, place: u64, now_us: u64) -> Option<Duration> {
+    /// How long what has this position still waits, at a time in microseconds since the start; `None` if it may go on.
+    fn wait(&self, position: u64, now_us: u64) -> Option<Duration> {
         let limit_bytes = self.limit_bytes();
-        let mut account = self.0.account.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bucket = self.0.bucket.lock().unwrap_or_else(PoisonError::into_inner);
         if limit_bytes == 0 {
-            account.paid_bytes = account.charged_bytes;
-            account.paid_us = now_us;
+            bucket.granted_bytes = bucket.requested_bytes;
+            bucket.refilled_us = now_us;
             return None;
         }
-        account.pay(now_us, limit_bytes);
-        let over_bytes = place.saturating_sub(account.paid_bytes);
+        bucket.refill(now_us, limit_bytes);
+        let over_bytes = position.saturating_sub(bucket.granted_bytes);
         let over_bytes = over_bytes.saturating_sub(limit_bytes / BURST_DIVISOR);
         if over_bytes == 0 {
             return None;
         }
         let us = u128::from(over_bytes) * US_PER_S / u128::from(limit_bytes);
         let wait = Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX));
-        Some(wait.clamp(WAIT_MIN, LOOK))
+        Some(wait.clamp(WAIT_MIN, RECHECK_INTERVAL))
     }
 }
 
@@ -143,12 +145,12 @@ impl Pace for Paced {
             return None;
         }
         let now_us = self.now_us();
-        let place = throughput.charge(bytes, now_us);
-        let mut wait = throughput.wait(place, now_us)?;
+        let position = throughput.charge(bytes, now_us);
+        let mut wait = throughput.wait(position, now_us)?;
         Some(Box::pin(async move {
             while !is_needless() {
                 self.runtime.sleep(wait).await;
-                let Some(next) = throughput.wait(place, self.now_us()) else { break };
+                let Some(next) = throughput.wait(position, self.now_us()) else { break };
                 wait = next;
             }
         }))
@@ -229,7 +231,7 @@ mod tests {
         world.pass(2000);
         assert!((MIB..3 * MIB).contains(&merge.0.get()), "{} bytes", merge.0.get());
         world.throughput.set_limit_bytes(0);
-        world.pass(LOOK.as_millis() as u64);
+        world.pass(RECHECK_INTERVAL.as_millis() as u64);
         assert_eq!(merge.0.get(), 4 * MIB, "no limit");
     }
 
@@ -254,7 +256,7 @@ mod tests {
         world.pass(1000);
         assert_eq!(merge.0.get(), STEP_BYTES);
         merge.1.set(true);
-        world.pass(LOOK.as_millis() as u64);
+        world.pass(RECHECK_INTERVAL.as_millis() as u64);
         assert_eq!(merge.0.get(), 10 * STEP_BYTES);
     }
 }

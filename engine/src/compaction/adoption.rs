@@ -42,7 +42,7 @@ use crate::layout;
 use crate::limits::SSTABLE_WRITE_BYTES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
-use crate::space::Promise;
+use crate::space_ledger::Promise;
 use crate::sstable::{Sstable, SstableId, WrittenSstable};
 use crate::table::{Definition, Table, View};
 

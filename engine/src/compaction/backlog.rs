@@ -10,7 +10,7 @@
 //!
 //! The runs of a backlog are those that lie over one another among the files that the strategy would merge, or that are
 //! being merged: a read looks into each of them. What the strategy leaves alone (old windows, full levels) does not
-//! count, so a healthy table of any strategy has few. What overwritten rows take counts as runs, too (`space.rs`).
+//! count, so a healthy table of any strategy has few. What overwritten rows take counts as runs, too (`amplification.rs`).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,11 +19,11 @@ use std::rc::Rc;
 use model::TableId;
 use model::options;
 
+use super::amplification::{DiskUse, SpaceDebt};
 use super::base::Unit;
 use super::job::candidates;
 use super::major::MajorRequests;
 use super::piece::Piece;
-use super::space::{DiskUse, SpaceDebt};
 use super::strategy::{MergeTask, Strategy, Task, Why};
 use crate::engine::Engine;
 use crate::limits::{

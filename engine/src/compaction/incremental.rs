@@ -1,14 +1,14 @@
 //! ScyllaDB's incremental strategy: size tiers of runs, and a goal for the space that overwritten rows take.
 //!
 //! 1. Runs of similar size are merged, as by size tiers.
-//! 2. `space_amplification_goal` bounds what overwritten rows take (`space.rs`): it goes first where that is known,
+//! 2. `space_amplification_goal` bounds what overwritten rows take (`amplification.rs`): it goes first where that is known,
 //!    else last.
 
 use model::options;
 
+use super::amplification::Goal;
 use super::piece::{CompactionContext, Piece, free_runs};
 use super::size_tiered::SizeTiered;
-use super::space::Goal;
 use super::strategy::{Task, Why, merge};
 use crate::limits::FRAGMENT_BYTES_MAX;
 

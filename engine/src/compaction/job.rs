@@ -14,7 +14,7 @@
 //!
 //! Merges beside one another, of two tables or of one, have no file in common (`Table::begin_merging`).
 //!
-//! Not here: how an output takes the place of its inputs (`adoption.rs`), how much disk that takes (`merge_space.rs`).
+//! Not here: how an output takes the place of its inputs (`adoption.rs`), how much disk that takes (`footprint.rs`).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::layout;
 use crate::limits::{JOB_QUARANTINE_FAILURES, SMALLER_MERGES_MAX};
 use crate::manifest::{Edit, ViewEntry, ViewId};
-use crate::space::{Space, SpaceUse};
+use crate::space_ledger::{Space, SpaceUse};
 use crate::sstable::WriterConfig;
 use crate::table::{Table, View};
 
@@ -288,7 +288,7 @@ impl Engine {
     /// Deletes the files of views that a commit has removed. After an error the rest stay until the next start.
     pub(crate) async fn delete_used(&self, gone: &[ViewEntry]) -> Result<()> {
         let deleted = self.delete_files(gone).await;
-        self.space.freed();
+        self.log_space.freed();
         deleted
     }
 

@@ -12,7 +12,7 @@
 //!
 //! Each step asks a bounded number of times ([`SMALLER_TASKS_MAX`]) and finds how many runs fit by halving.
 //!
-//! Not here: how much space a merge takes (`merge_space.rs`), how much there is (`space.rs`).
+//! Not here: how much space a merge takes (`footprint.rs`), how much there is (`space_ledger.rs`).
 
 use super::piece::{CompactionContext, Piece, free_runs_of};
 use super::strategy::{MergeTask, Strategy, Task, Why};

@@ -12,14 +12,14 @@
 //!    when some token is in as many of its runs as the parameter says.
 //! 3. Of those that are due the one with most runs for its parameter is merged, the lower level first: so neither end
 //!    can starve the other.
-//! 4. A goal bounds what overwritten rows take (`space.rs`): it goes first where that is known, else last.
+//! 4. A goal bounds what overwritten rows take (`amplification.rs`): it goes first where that is known, else last.
 
 use std::mem;
 
 use model::options::{self, Inclusion};
 
+use super::amplification::Goal;
 use super::piece::{CompactionContext, Piece, Run, free_runs};
-use super::space::Goal;
 use super::strategy::{Task, Why, merge};
 use crate::limits::{FRAGMENT_BYTES_MAX, UNIFIED_BASE_BYTES};
 

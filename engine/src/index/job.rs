@@ -36,7 +36,7 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass};
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_DIMENSIONS_MAX};
-use crate::space::{Space, SpaceUse};
+use crate::space_ledger::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
 use crate::table::{Definition as TableDefinition, Layer, Table, View};
 

@@ -17,12 +17,12 @@ use crate::planted::{Bug, planted};
 
 /// How long an open waits before its next attempt.
 const PAUSE: Duration = Duration::from_millis(20);
-/// So often one who only reads attempts it.
+/// Attempts of an open that only reads.
 const ATTEMPTS_OF_READS: u32 = 250;
 
 /// For how long a task that opens a file waits for a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum Retries {
     /// Until there is one: an error would end the trust in a log or manifest.
     Endless,
     /// Some seconds: the error is an answer.
@@ -33,7 +33,7 @@ impl Disk {
     /// Opens something, when there is a descriptor for it.
     pub(super) async fn with_descriptor<T>(
         &self,
-        patience: Patience,
+        retries: Retries,
         open: impl AsyncFn() -> Result<T>,
     ) -> Result<T> {
         let mut attempts = 0;
@@ -41,7 +41,7 @@ impl Disk {
             attempts += 1;
             match open().await {
                 Err(error) if is_for_want_of_descriptors(&error) => {
-                    let is_over = patience == Patience::Limited && attempts >= ATTEMPTS_OF_READS;
+                    let is_over = retries == Retries::Limited && attempts >= ATTEMPTS_OF_READS;
                     if is_over || planted(Bug::NoDescriptorFails) {
                         return Err(error);
                     }

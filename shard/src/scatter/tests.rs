@@ -101,7 +101,7 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder, delays: u64) -
     }
 }
 
-/// Reads a range as a core does: owners answer late and in any order, and patience ends at any time.
+/// Reads a range as a core does: owners answer late and in any order, and the hedge delay ends at any time.
 fn walk<S: RowSink>(
     walk: RangeWalk<'_, S>,
     delays: u64,
@@ -125,8 +125,8 @@ fn walk<S: RowSink>(
             Ok(ask(shard, &cut(&piece)))
         }
     };
-    let patience = wait(delay() * 2);
-    block_on(walk_range(walk, asked, patience, ready)).expect("the owners answer")
+    let hedge_delay = wait(delay() * 2);
+    block_on(walk_range(walk, asked, hedge_delay, ready)).expect("the owners answer")
 }
 
 /// Has enough after so many rows.
@@ -332,8 +332,8 @@ fn asked(rows_of_owner: u8, limits: Limits) -> Vec<usize> {
         let table = &table;
         async move { Ok(ask(table, sharder, owner, &piece)) }
     };
-    let patience = std::future::pending();
-    block_on(walk_range(RangeWalk::new(&command, parts, &mut page), ask, patience, ready))
+    let hedge_delay = std::future::pending();
+    block_on(walk_range(RangeWalk::new(&command, parts, &mut page), ask, hedge_delay, ready))
         .expect("it reads");
     asked.into_inner()
 }

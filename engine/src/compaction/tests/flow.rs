@@ -327,7 +327,7 @@ impl Flow {
         let (number, at) = (job.number, job.at);
         let inputs: Vec<&File> =
             self.files.values().filter(|f| f.job == Some(number) && f.run != job.run).collect();
-        // As `merge_space.rs` has it.
+        // As `footprint.rs` has it.
         let small = (job.table_bytes / FRAGMENTS_PER_TABLE).max(FRAGMENT_BYTES_MIN);
         let fragment_bytes = small.min(job.task.fragment_bytes) as f64;
         let Some(piece) = next_fragment(&inputs, at, fragment_bytes, self.universe()) else {

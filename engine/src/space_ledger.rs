@@ -126,7 +126,7 @@ impl Engine {
         let promise = self.space_ledger.promise(space_use, bytes);
         let promised_bytes = self.space_ledger.promised_bytes(space_use);
         // What a released reserve lacks is not free.
-        let taken_bytes = promised_bytes + self.space.missing_bytes();
+        let taken_bytes = promised_bytes + self.log_space.missing_bytes();
         let free_bytes = self.disk.free_space().await?.free_bytes;
         Ok(match free_bytes >= taken_bytes {
             true => Space::Promised(promise),
