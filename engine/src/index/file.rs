@@ -1,4 +1,24 @@
-//! An open index file: its directory in memory, its blocks by the cache.
+//! An open index file: the root of its directory is in memory, its other frames come through the block cache.
+//!
+//! ```text
+//! term ─► root ─► node, if the directory has nodes ─► block of terms ─► places, or skips ─► postings
+//!         memory   └──────────────────── block cache, or one read each ───────────────────────────┘
+//! ```
+//!
+//! `open` reads the footer and the root. `slots` gives any other frame: from the cache, or read, verified, and kept
+//! there. `verify` reads a file that was just written from its first frame to its last, and compares the digest with
+//! the footer's.
+//!
+//! Invariants
+//! 1. A file is used only if its footer names this sstable (its id and the checksum of its footer), this table, this
+//!    index and what the index indexes. Otherwise `open` is `Error::Corrupt`, and the caller does without the file.
+//! 2. An offset that the file gives is used only if the frame lies before the directory (`slots`).
+//! 3. Each kind of frame has its own number in the cache: a wrong offset cannot give a cached frame of another kind.
+//! 4. What the root takes in memory is counted by the block cache while the file is open.
+//!
+//! Not here: the items of a directory (`directory.rs`), the walk over terms (`walk.rs`), the places of a term
+//! (`postings.rs`), how a file is written (`writer.rs`), which index files a shard has open (`sstable/attached.rs`).
+//! The bytes are in `FORMAT.md`.
 
 use std::rc::Rc;
 

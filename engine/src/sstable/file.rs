@@ -1,7 +1,25 @@
-//! An open file: its directory, wide table and statistics in memory, its blocks on disk.
+//! An open sstable file: its directory, wide table and statistics are in memory, its blocks on disk.
 //!
-//! Its filter is in memory if there is space for it (`BlockCache::has_space_for_index`). A large one that is not is read
-//! in pieces, by those who wait for the disk anyway; who does not wait takes a piece that is not here for a "perhaps".
+//! ```text
+//! open   footer ─► directory, filter, wide table, statistics: each is one frame, read, verified and decoded
+//! read   place ─► block cache ─(not there)─► device ─► checksum, decompression ─► `Slots` ─► block cache
+//! ```
+//!
+//! The filter is in memory if it is small (one without pieces), or if there is space for it
+//! (`BlockCache::has_space_for_index`). Of a filter that is not in memory, a read that may wait for the disk loads the
+//! piece that it needs (`denies`); a read that does not wait (`may_contain`) takes a missing piece for "perhaps".
+//!
+//! Invariants
+//! 1. A file opens only if its length, the checksum of its footer, its id and its table are those of the manifest.
+//! 2. Nothing of a frame is used before its checksum was verified; the checksum knows the file and the offset
+//!    (`frame.rs`).
+//! 3. What directory, filter and wide table take in memory is counted by the block cache while the file is open. The
+//!    drop takes it off again, and the cache forgets the blocks of the file.
+//! 4. `Reading::Cached` never waits: what is not in memory is `Error::WouldBlock`.
+//! 5. The descriptor may be closed between two reads; `Sstable::file` opens it again (`handle.rs`).
+//!
+//! Not here: the search for partitions and rows (`cursor.rs`, `entries.rs`), the check of a whole file (`verify.rs`),
+//! which files are live (`manifest.rs`), the index files beside an sstable (`attached.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -56,7 +74,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// What the device is asked for.
+    /// The class of its requests to the device.
     pub(super) const fn class(self) -> IoClass {
         match self {
             Reading::Cached | Reading::Point | Reading::Scan => IoClass::Read,
