@@ -1,6 +1,16 @@
 //! Bugs on purpose, to prove that the tests would catch them. Without the feature `planted` none exists.
 //!
-//! A test plants one for its own thread; the places named below then misbehave.
+//! 1. A test plants one for its own thread (`plant`); the places that ask `planted` for this bug then misbehave.
+//! 2. The test of the tests runs one kind of test again and again until one run fails: stories of the engine
+//!    (`engine/tests/planted.rs`), whole lives in the simulator (`shard/tests/sim/planted.rs`). Where none fails, a
+//!    test is missing.
+//! 3. Each list below (`OF_FILES`, `OF_READS` …) has the bugs that one such test has to catch.
+//!
+//! Invariants: without the feature `planted` is a constant `false`, so the product has no branch of it. A bug is
+//! planted on one thread and on no other.
+//!
+//! Not here: faults of the world, such as power cuts and failing devices (`io/sim_world.rs`); bugs of the server
+//! (`server/src/planted.rs`).
 
 /// A bug that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

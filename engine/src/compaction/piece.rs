@@ -1,4 +1,18 @@
 //! What a strategy sees of a file: a piece of a run, and runs made of pieces.
+//!
+//! ```text
+//! view (tokens, run, level) ─┐
+//! statistics of its file ────┴─► Candidate ─► Run: the pieces of one run, with their bytes and tokens together
+//! ```
+//!
+//! 1. A view of a part of a file has the part of its bytes that its tokens are of the file's tokens: tokens are hashes,
+//!    so they are spread evenly. This is an estimate, and never more than the file.
+//! 2. A piece that is busy cannot go into a task, but is shown to the strategy: what it overlaps is not the oldest.
+//! 3. Fragments of one run may share the token of a partition that a merge cut: `joined` gives those together, and
+//!    `width` counts such a token once.
+//! 4. `free_runs` leaves out each run of which a piece is busy, and gives the others by size, the smallest first.
+//!
+//! Not here: what is merged (`strategy.rs`), who makes the candidates of a table and says which are busy (`job.rs`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,23 @@
 //! What is written to views: collected row by row, then put into records by their owners.
+//!
+//! ```text
+//! row of a view before, after the write of its base          what is written to the view
+//!   the same                                                 nothing
+//!   same key, other cells or life                            marker, cells that differ, tombstones of cells gone
+//!   another key, or one of them is absent                    row tombstone for the old one, all of the new one
+//! ```
+//!
+//! Invariants
+//! 1. Everything is written with the timestamp of one stamp, later than those that the owner of the base gave before.
+//!    Only the deletion under a row that is written once more (`again`) is one microsecond older, so that it covers
+//!    what the row was before.
+//! 2. Rows are kept in the order of table, partition key and clustering, whatever the order in which they were made:
+//!    the same write gives the same bytes.
+//! 3. What is collected is counted in what the turn holds, and more than twice `VIEW_ROWS_BYTES_MAX` is
+//!    `Error::Invalid`.
+//!
+//! Not here: the row of a view that a row of the base is shown as (`views/row.rs`), which rows a write changes
+//! (`views.rs`), how rows of other shards get there (`shard/src/views.rs`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
