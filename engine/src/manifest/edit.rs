@@ -12,7 +12,7 @@
 //! 3. `flushed` never goes back.
 //! 4. `replayed_from` holds only positions after `flushed`: what is before it is not replayed for any table.
 //! 5. Views that follow one another in an edit and begin at the same place inside a partition have that place once in
-//!    the bytes. `decode` refuses bytes that repeat it.
+//!    the bytes. `decode` takes no bytes but those that `encode` makes.
 //!
 //! `check` finds 1 to 3: an edit of the file that fails it is `Error::Corrupt`, one of ours is a bug.
 //!
