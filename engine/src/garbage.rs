@@ -36,7 +36,7 @@ pub(crate) struct GoneTable {
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     tables: RefCell<Vec<GoneTable>>,
-    /// Some of them may still be read.
+    /// Memtables that no table has any more; some of them may still be read.
     memtables: RefCell<Vec<SharedMemtable>>,
     /// Files that nothing names, and that could not be kept open for those who read them still. The first is tried
     /// next.
@@ -45,7 +45,7 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// What a start has found.
+    /// Begins with the tables that a start has found to be gone.
     pub(crate) fn of(tables: Vec<GoneTable>) -> Garbage {
         Garbage { tables: RefCell::new(tables), ..Garbage::default() }
     }

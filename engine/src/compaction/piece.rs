@@ -28,13 +28,13 @@ pub struct Candidate {
     pub run: Uuid,
     /// The level that a compaction gave it; 0 after a flush.
     pub level: u8,
-    /// The part of the ring.
+    /// The tokens of the view that lie between the first and the last of its file.
     pub tokens: TokenRange,
-    /// Bytes on disk, of this part of the ring.
+    /// Bytes on disk that these tokens take, about.
     pub bytes: u64,
-    /// Of anything in it. Microseconds.
+    /// The oldest timestamp of anything in the file, in microseconds.
     pub oldest_timestamp: i64,
-    /// Of anything in it. Microseconds.
+    /// The newest timestamp of anything in the file, in microseconds.
     pub newest_timestamp: i64,
     /// From this second on nothing in it is alive.
     pub last_death_s: u32,
@@ -44,7 +44,7 @@ pub struct Candidate {
     pub joined_dead_part: f64,
     /// When the file was made, in seconds since 1970; 0 if it does not say.
     pub made_s: u32,
-    /// The file has tokens of other owners too.
+    /// The file has tokens of other owners, too, or most of it is not read any more: then it is worth rewriting.
     pub shared: bool,
     /// It cannot be merged (it is in quarantine or goes into a merge), and is here for what it overlaps.
     pub busy: bool,

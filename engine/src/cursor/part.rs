@@ -39,7 +39,8 @@ pub struct FilePart {
 }
 
 impl FilePart {
-    /// Which fragment of its run it is, if it goes on with a partition that another one began.
+    /// The number of the fragment in its run, from 1 on, if it goes on with a partition that another fragment began;
+    /// 0 if not.
     pub(super) fn goes_on(&self) -> u64 {
         self.sstable.statistics().goes_on
     }

@@ -61,7 +61,7 @@ pub(crate) struct IndexFile {
     /// Absent if there are no terms.
     directory: Option<Slots>,
     cache: Rc<BlockCache>,
-    /// By which the cache knows the lists of each kind: what is at one offset cannot come back as another kind.
+    /// The numbers of the file in the cache, one for each kind of frame: no frame comes back as one of another kind.
     numbers: [u32; KINDS.len()],
 }
 
@@ -162,7 +162,7 @@ impl IndexFile {
         open.handle.close().await
     }
 
-    /// Which index it is of.
+    /// The index to which the file belongs.
     pub(crate) fn index(&self) -> IndexId {
         self.footer.index
     }
@@ -206,7 +206,7 @@ impl IndexFile {
         self.directory.as_ref().expect("a file with terms has one")
     }
 
-    /// The node that an item of the root leads to, and the number of its first block; the root itself if it has none.
+    /// The node that an item of the root leads to, and the number of the node's first block of terms.
     async fn node(&self, at: usize, reading: Reading) -> Result<(Rc<Slots>, usize)> {
         let (_, node) = directory::item(self.root(), at).map_err(|_| self.damaged())?;
         let slots = self.slots((node.offset, node.bytes), Kind::TermDirectory, reading).await?;

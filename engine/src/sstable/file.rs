@@ -51,9 +51,9 @@ use crate::planted::{Bug, planted};
 pub struct SstableIdentity {
     /// Id of the sstable, which names its file.
     pub id: SstableId,
-    /// Whose data it holds.
+    /// The table whose rows the file holds.
     pub table: TableId,
-    /// That it is the one.
+    /// The length of the file and the checksum of its footer: another file of this name is refused.
     pub proof: FileDigest,
 }
 
@@ -122,7 +122,8 @@ enum FileFilter {
 }
 
 impl Sstable {
-    /// Opens the file in directory `dir` and checks that it is the one that is known. It will be asked for `tokens`.
+    /// Opens the file in directory `dir` and checks that it is the one that is known. Of a filter in pieces, only those
+    /// of `tokens` are loaded.
     pub async fn open(
         disk: &Disk,
         dir: &RelPath,
@@ -189,8 +190,8 @@ impl Sstable {
         memory_bytes(&self.directory, &self.filter, &self.wide)
     }
 
-    /// Whether it may hold a partition with this token; mostly not wrong when it says yes. It says yes, too, when the
-    /// piece of the filter that knows is not in memory.
+    /// Whether the file may hold a partition with this token. `false` is certain; `true` is wrong for few tokens, and may
+    /// be wrong for any whose piece of the filter is not in memory.
     #[inline]
     pub fn may_contain(&self, token: Token) -> bool {
         if !self.statistics.tokens.contains(token) {
@@ -202,7 +203,7 @@ impl Sstable {
         }
     }
 
-    /// What the piece of a token says, if it is in memory.
+    /// Whether the filter's piece for this token lets it through; `None` if that piece is not in memory.
     fn piece_says(&self, pieces: &FilterPieces, token: Token) -> Option<bool> {
         let Some(number) = pieces.find(token) else { return Some(false) };
         if let Some(piece) = pieces.resident(number) {
@@ -225,8 +226,8 @@ impl Sstable {
         }
     }
 
-    /// Whether its filter denies a token that [`may_contain`](Self::may_contain) did not know about: reads the piece
-    /// that knows, if it is not in memory.
+    /// Whether the filter denies a token that [`may_contain`](Self::may_contain) let through since its piece was not in
+    /// memory: that piece is read, unless it is in memory by now.
     pub(crate) async fn denies(&self, token: Token, class: IoClass) -> Result<bool> {
         let FileFilter::Pieces(pieces) = &self.filter else { return Ok(false) };
         if let Some(says) = self.piece_says(pieces, token) {
@@ -308,7 +309,7 @@ impl Sstable {
         !self.is_plain() || slices.iter().any(meets)
     }
 
-    /// Goes through what the span asks for. The filter is the caller's to ask, once, before.
+    /// A cursor over what the span asks for. The caller has asked the filter before ([`may_contain`](Self::may_contain)).
     pub fn cursor<'c>(self: &Rc<Self>, span: Span<'c>, reading: Reading) -> SstableCursor<'c> {
         SstableCursor::new(self.clone(), span, reading)
     }

@@ -32,7 +32,7 @@ impl Output {
         Output { disk, path, class: IoClass::Flush, file: None, staged: Vec::new(), written: 0 }
     }
 
-    /// Who writes it.
+    /// The same with all requests of this class.
     pub(crate) fn of_class(self, class: IoClass) -> Output {
         Output { class, ..self }
     }

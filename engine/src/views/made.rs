@@ -48,12 +48,12 @@ pub(super) struct Made<'h> {
 }
 
 impl<'h> Made<'h> {
-    /// No rows, to be written at this time.
+    /// Begins with no rows. Those to come are written with this stamp, and their bytes are counted in `held`.
     pub(super) fn new(stamp: ViewStamp, held: Held<'h>) -> Made<'h> {
         Made { stamp, rows: BTreeMap::new(), bytes: 0, held }
     }
 
-    /// What the turn holds that makes them.
+    /// The bytes that the write's turn holds, these rows among them.
     pub(super) fn held(&mut self) -> &mut Held<'h> {
         &mut self.held
     }
@@ -81,7 +81,7 @@ impl<'h> Made<'h> {
         }
     }
 
-    /// A row of a view, in the place of all that may be there.
+    /// Writes a row of a view once more, over everything that the view may have in its place.
     pub(super) fn again(&mut self, view: &Rc<Definition>, row: Option<ViewRow>) -> Result<()> {
         let before = Deletion { timestamp: self.stamp.timestamp_us - 1, local_s: self.stamp.now_s };
         row.map_or(Ok(()), |row| self.comes(view, &row, before))
