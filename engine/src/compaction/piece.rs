@@ -59,7 +59,7 @@ pub struct CompactionContext {
     pub gc_before_s: u32,
     /// The time, in seconds since 1970.
     pub now_s: u32,
-    /// Nothing in memtables and live log segments is older; `i64::MIN` if that is not known.
+    /// Nothing in the memtables of the table is older than this, in microseconds; `i64::MAX` if they hold nothing.
     pub oldest_unflushed: i64,
     /// Which part of what is flushed takes the place of what is there; `None` if that is not known.
     pub overwritten_ratio: Option<f64>,
