@@ -1,5 +1,18 @@
 //! What is gone and takes space still: tables, until a job has removed their views and files; files that could not be
 //! kept open for their readers; and memtables, until the job has given their memory back in pieces.
+//!
+//! 1. Tables: a drop, or a commit that finds its table dropped meanwhile, adds the views that are left. The job removes
+//!    them from the manifest, forgets them here, and then unlinks the files.
+//! 2. Files: unlinking comes after the file is open for its readers. One that finds no descriptor stays and is tried
+//!    again, after the others.
+//! 3. Memtables: one whose rows are in a file, or deleted, stays for those who read it. When none does, it is freed in
+//!    pieces, for a large one takes long.
+//!
+//! Invariants
+//! 1. A table is known here as long as the manifest may name what it had. After a crash the next start finds it again.
+//! 2. After a failure, tables and files wait for their next try (`backoff.rs`); memtables do not wait.
+//!
+//! Not here: the work (`remove.rs`), and the job that does it (`jobs.rs`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,7 +36,7 @@ pub(crate) struct GoneTable {
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     tables: RefCell<Vec<GoneTable>>,
-    /// Some of them may still be read.
+    /// Memtables that no table has any more; some of them may still be read.
     memtables: RefCell<Vec<SharedMemtable>>,
     /// Files that nothing names, and that could not be kept open for those who read them still. The first is tried
     /// next.
@@ -32,7 +45,7 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// What a start has found.
+    /// Begins with the tables that a start has found to be gone.
     pub(crate) fn of(tables: Vec<GoneTable>) -> Garbage {
         Garbage { tables: RefCell::new(tables), ..Garbage::default() }
     }

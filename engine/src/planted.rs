@@ -1,6 +1,17 @@
 //! Bugs on purpose, to prove that the tests would catch them. Without the feature `planted` none exists.
 //!
-//! A test plants one for its own thread; the places named below then misbehave.
+//! 1. A test, or a server that is built for tests (`server/src/planted.rs`), plants one for its thread (`plant`). The
+//!    places that ask `planted` for this bug then misbehave.
+//! 2. The tests of the tests run one kind of test again and again until one run fails: stories of the engine
+//!    (`engine/tests/planted.rs`), whole lives in the simulator (`shard/tests/sim/planted.rs`), lookups and searches
+//!    (`engine/tests/indexes.rs`, `engine/tests/vector_files.rs`). Where none fails, a test is missing.
+//! 3. Each list below (`OF_FILES`, `OF_READS` …) has the bugs that one of them has to catch.
+//!
+//! Invariants: without the feature `planted` is a constant `false`, so the product has no branch of it. A bug is
+//! planted on one thread and on no other.
+//!
+//! Not here: faults of the world, such as power cuts and failing devices (`io/sim_world.rs`); bugs of the language
+//! (`cql/src/planted.rs`).
 
 /// A bug that can be planted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,9 @@
 //! What a shard has done, as plain numbers: one addition where something happens, no clock, no names.
+//!
+//! `Counters` is what the parts of an engine add to; `Stats` is a copy of it, into which the engine fills what it holds
+//! now and what its cache and its queues have counted themselves (`Engine::stats`).
+//!
+//! Not here: what takes time (`shard/src/stalls.rs`), names for operators and metrics (the `server` crate).
 
 use std::cell::Cell;
 

@@ -1,4 +1,19 @@
 //! The tables of a shard, by their ids, and the tokens that are the shard's.
+//!
+//! Four lists of the same tables, so that no look goes over all of them: all by id; those that may hold something in
+//! memory (flushes); those whose backlog is to be judged (`compaction/backlog.rs`); those that have, or had, an index
+//! (the job that makes index files).
+//!
+//! Invariants
+//! 1. The ranges of tokens that the shard owns are not empty and share no token.
+//! 2. A table that holds something in memory is in the list for flushes, once. Tables that hold nothing any more leave
+//!    the list only in `forget_flushed`.
+//! 3. A table keeps its data when its definition changes: `follow` gives the new definition to the same `Table`. A
+//!    table that is new in the schema is empty.
+//! 4. No borrow of a list is kept across an await.
+//!
+//! Not here: the memtables and views of one table (`table.rs`), the schema on disk (`layout/schema_log.rs`), how a
+//! table that is gone loses its files (`remove.rs`).
 
 use std::cell::{Cell, Ref, RefCell};
 use std::rc::Rc;

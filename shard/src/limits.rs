@@ -1,4 +1,15 @@
 //! Every bound of this crate, with the relations between them.
+//!
+//! In this order: threads and mailboxes, requests that wait for a peer, jobs and housekeeping, writes and batches that
+//! wait, when a core looks for work and when it sleeps, long steps that are reported, builds of views, slices of
+//! computing time, pieces of reads over several cores, descriptors and rings.
+//!
+//! A limit that is a part of something else is a divisor of it (`SCAN_CREDITS_DIVISOR`). What happens when a limit is
+//! reached is said beside it. The relations between limits are assertions, most of them at the end of the file: a build
+//! with limits that do not fit each other fails.
+//!
+//! Not here: limits of storage (`engine/src/limits.rs`), of the data model (`model/src/limits.rs`), of connections and
+//! frames (the crates `server` and `cql`).
 
 use std::time::Duration;
 

@@ -1,4 +1,20 @@
 //! The bytes of segments and blocks: made and checked here, nowhere else (`FORMAT.md`).
+//!
+//! ```text
+//! segment   [ header, alone in its unit │ block │ block │ … │ zeros ]     a unit has 4096 bytes
+//! block     checksum uuid offset len prior first flags │ payload: records, or parts of them │ zeros to the unit
+//! ```
+//!
+//! 1. A checksum covers everything after it, and a block names the uuid of its segment and its own offset. So a block
+//!    of an earlier use of the file, or one that lies elsewhere, is not taken for a block of this place.
+//! 2. `prior` is where the block before it ends: so a hole is seen (`replay.rs`).
+//! 3. `glance` reads the header of a block and proves nothing: it says how many bytes are to be read. `verify` has the
+//!    whole block and decides.
+//! 4. A segment header of zeros alone is a file that was never used. Any other header that does not verify is
+//!    `Error::Corrupt`, and a newer version `Error::Newer`.
+//!
+//! Not here: what ends a log (`replay.rs`), when blocks are written (`writer.rs`), how segment files are made
+//! (`files.rs`).
 
 use model::bytes::Cursor;
 use uuid::Uuid;

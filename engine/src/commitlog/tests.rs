@@ -1,4 +1,14 @@
 //! The log on a disk that does not fail: bytes, order, limits. Crashes are in `engine/tests/crash.rs`.
+//!
+//! 1. Golden: the bytes of a log are those of `FORMAT.md`.
+//! 2. Order: records of all lengths come back as they were appended, over the ends of blocks and segments, also after
+//!    the log was opened again.
+//! 3. Limits and failures: what is refused and when, segments that are made ahead, a failed write that ends the trust,
+//!    periodic sync.
+//! 4. Fuzz: any bytes in the place of a file, of a block, or of the records of a block are records or an error, never a
+//!    panic.
+//!
+//! Not here: what the engine makes of records (`recovery.rs`), whole nodes (`shard/tests/sim`).
 
 use proptest::prelude::*;
 

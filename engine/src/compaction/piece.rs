@@ -1,4 +1,18 @@
 //! What a strategy sees of a file: a piece of a run, and runs made of pieces.
+//!
+//! ```text
+//! view (tokens, run, level) ─┐
+//! statistics of its file ────┴─► Candidate ─► Run: the pieces of one run, with their bytes and tokens together
+//! ```
+//!
+//! 1. A view of a part of a file has the part of its bytes that its tokens are of the file's tokens: tokens are hashes,
+//!    so they are spread evenly. This is an estimate, and never more than the file.
+//! 2. A piece that is busy cannot go into a task, but is shown to the strategy: what it overlaps is not the oldest.
+//! 3. Fragments of one run may share the token of a partition that a merge cut: `joined` gives those together, and
+//!    `width` counts such a token once.
+//! 4. `free_runs` leaves out each run of which a piece is busy, and gives the others by size, the smallest first.
+//!
+//! Not here: what is merged (`strategy.rs`), who makes the candidates of a table and says which are busy (`job.rs`).
 
 use std::collections::BTreeMap;
 
@@ -14,13 +28,13 @@ pub struct Piece {
     pub run: Uuid,
     /// The level that a compaction gave it; 0 after a flush.
     pub level: u8,
-    /// The part of the ring.
+    /// The tokens of the view that lie between the first and the last of its file.
     pub tokens: TokenRange,
-    /// Bytes on disk, of this part of the ring.
+    /// Bytes on disk that these tokens take, about.
     pub bytes: u64,
-    /// Of anything in it. Microseconds.
+    /// The oldest timestamp of anything in the file, in microseconds.
     pub oldest_timestamp: i64,
-    /// Of anything in it. Microseconds.
+    /// The newest timestamp of anything in the file, in microseconds.
     pub newest_timestamp: i64,
     /// From this second on nothing in it is alive.
     pub last_death_s: u32,
@@ -30,7 +44,7 @@ pub struct Piece {
     pub joined_dead_part: f64,
     /// When the file was made, in seconds since 1970; 0 if it does not say.
     pub made_s: u32,
-    /// The file has tokens of other owners too.
+    /// The file has tokens of other owners, too, or most of it is not read any more: then it is worth rewriting.
     pub shared: bool,
     /// It cannot be merged (it is in quarantine or goes into a merge), and is here for what it overlaps.
     pub busy: bool,
@@ -45,7 +59,7 @@ pub struct CompactionContext {
     pub gc_before_s: u32,
     /// The time, in seconds since 1970.
     pub now_s: u32,
-    /// Nothing in memtables and live log segments is older; `i64::MIN` if that is not known.
+    /// Nothing in the memtables of the table is older than this, in microseconds; `i64::MAX` if they hold nothing.
     pub oldest_unflushed: i64,
     /// Which part of what is flushed takes the place of what is there; `None` if that is not known.
     pub overwritten_ratio: Option<f64>,

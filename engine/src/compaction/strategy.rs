@@ -1,8 +1,26 @@
 //! Which strategy a table has, and what all strategies do alike.
 //!
-//! The order of proposals: files that are dead as a whole go first, for that costs nothing and frees space;
-//! then what the strategy is about; then a run that is mostly tombstones which can go; then files that
-//! straddle owners are rewritten, each part by its owner.
+//! ```text
+//! pieces, context ─► 1. dead files: dropped          ─► Task: Drop or Merge, by the indices of pieces
+//!                    2. what the strategy is about
+//!                    3. a run, or a part of it, that is mostly tombstones which can go
+//!                    4. files that straddle owners
+//! ```
+//!
+//! The first of these that has something to do gives the task. Files that are dead as a whole go first, for that costs
+//! nothing and frees space. Files that straddle owners are rewritten, each part by its owner.
+//!
+//! Invariants
+//! 1. A strategy sees sizes, tokens and statistics (`piece.rs`). It reads no file and no clock: the time is in the
+//!    context.
+//! 2. A piece that is busy (in quarantine, or part of a merge) goes into no task.
+//! 3. Pieces are dropped, or merged for their tombstones alone, only if everything else that may hold what they delete
+//!    is newer: memtables, and other runs' pieces that overlap.
+//! 4. A task names each piece once, in ascending order.
+//!
+//! Not here: when a table is asked (`backlog.rs`), the merge itself (`rewrite.rs`), which tombstones it purges
+//! (`adoption.rs`, `rewrite.rs`), each strategy (`size_tiered.rs`, `leveled.rs`, `time_window.rs`, `unified.rs`,
+//! `incremental.rs`).
 
 use model::options::{Compaction, Strategy as Shape};
 

@@ -1,4 +1,17 @@
 //! A part of a file: some of its tokens, and of the first of them perhaps not all.
+//!
+//! ```text
+//! file       [ token 3 │ token 5 │ token 7: rows a … z │ token 9 ]
+//! part                           [ token 7: rows m … z │ token 9 ]      tokens 7 to 9, begins at m
+//! ```
+//!
+//! A shard reads a part of a file where other shards have the rest, or where a compaction has adopted what lies before.
+//!
+//! 1. The tokens of a part are not empty. A part without `begin` has all partitions of its first token.
+//! 2. A part with `begin` is read by `FromBegin` (`begin.rs`); it concerns partitions of the first token only.
+//! 3. `goes_on` numbers the fragments of a run that share a partition, so that lanes hold them in order (`run.rs`).
+//!
+//! Not here: lanes of parts (`run.rs`), the view that the manifest has of a part (`manifest/edit.rs`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,7 +39,8 @@ pub struct FilePart {
 }
 
 impl FilePart {
-    /// Which fragment of its run it is, if it goes on with a partition that another one began.
+    /// The number of the fragment in its run, from 1 on, if it goes on with a partition that another fragment began;
+    /// 0 if not.
     pub(super) fn goes_on(&self) -> u64 {
         self.sstable.statistics().goes_on
     }

@@ -1,4 +1,15 @@
 //! The sources of a read, as one closed type: dispatch is a branch, and nothing is boxed.
+//!
+//! ```text
+//! read of a key     memtables; of each file that may hold it: Sstable │ Deferred (nothing but rows and ranges)
+//!                                                             │ FromBegin (the part begins inside the partition)
+//! read of a range   memtables; of each lane of files: Run
+//! ```
+//!
+//! Invariants: each source keeps what `cursor.rs` demands of every cursor. A kind that can leave nothing unopened or
+//! unread answers `None` (`unopened`, `unread`): then the merge takes its first partition and fragment at once.
+//!
+//! Not here: which sources a read has (`read.rs`), the order in which they are opened and read (`merge.rs`).
 
 use model::TokenRange;
 

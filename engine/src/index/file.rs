@@ -1,4 +1,24 @@
-//! An open index file: its directory in memory, its blocks by the cache.
+//! An open index file: the root of its directory is in memory, its other frames come through the block cache.
+//!
+//! ```text
+//! term ─► root ─► node, if the directory has nodes ─► block of terms ─► places, or skips ─► postings
+//!         memory   └──────────────────── block cache, or one read each ───────────────────────────┘
+//! ```
+//!
+//! `open` reads the footer and the root. `slots` gives any other frame: from the cache, or read, verified, and kept
+//! there. `verify` reads a file that was just written from its first frame to its last, and compares the digest with
+//! the footer's.
+//!
+//! Invariants
+//! 1. A file is used only if its footer names this sstable (its id and the checksum of its footer), this table, this
+//!    index and what the index indexes. Otherwise `open` is `Error::Corrupt`, and the caller does without the file.
+//! 2. An offset that the file gives is used only if the frame lies before the directory (`slots`).
+//! 3. Each kind of frame has its own number in the cache: a wrong offset cannot give a cached frame of another kind.
+//! 4. What the root takes in memory is counted by the block cache while the file is open.
+//!
+//! Not here: the items of a directory (`directory.rs`), the walk over terms (`walk.rs`), the places of a term
+//! (`postings.rs`), how a file is written (`writer.rs`), which index files a shard has open (`sstable/attached.rs`).
+//! The bytes are in `FORMAT.md`.
 
 use std::rc::Rc;
 
@@ -41,7 +61,7 @@ pub(crate) struct IndexFile {
     /// Absent if there are no terms.
     directory: Option<Slots>,
     cache: Rc<BlockCache>,
-    /// By which the cache knows the lists of each kind: what is at one offset cannot come back as another kind.
+    /// The numbers of the file in the cache, one for each kind of frame: no frame comes back as one of another kind.
     numbers: [u32; KINDS.len()],
 }
 
@@ -142,7 +162,7 @@ impl IndexFile {
         open.handle.close().await
     }
 
-    /// Which index it is of.
+    /// The index to which the file belongs.
     pub(crate) fn index(&self) -> IndexId {
         self.footer.index
     }
@@ -186,7 +206,7 @@ impl IndexFile {
         self.directory.as_ref().expect("a file with terms has one")
     }
 
-    /// The node that an item of the root leads to, and the number of its first block; the root itself if it has none.
+    /// The node that an item of the root leads to, and the number of the node's first block of terms.
     async fn node(&self, at: usize, reading: Reading) -> Result<(Rc<Slots>, usize)> {
         let (_, node) = directory::item(self.root(), at).map_err(|_| self.damaged())?;
         let slots = self.slots((node.offset, node.bytes), Kind::TermDirectory, reading).await?;

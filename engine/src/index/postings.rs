@@ -1,4 +1,22 @@
 //! The places of one term, in order: read a block at a time, and sought by the list of its blocks.
+//!
+//! ```text
+//! short list   entry of a block of terms: place place place
+//! long list    skips: (first place, offset, bytes) of each block ─► block: place place …
+//! ```
+//!
+//! 1. `seek`, before the first place is taken, finds by binary search the last block whose first place is not after the
+//!    sought one. Without skips nothing is left out here.
+//! 2. `next` gives one place after the other, and passes over those before the sought one.
+//!
+//! Invariants
+//! 1. A place is written as its difference from the one before; each block counts from (0, 0), so that it can be read
+//!    alone.
+//! 2. One block of places is in hand at a time; the skips of a term are in memory as long as its list.
+//! 3. What does not decode is `Error::Corrupt` with the name of the index file.
+//!
+//! Not here: how a list is found (`walk.rs`), how it is written (`writer.rs`), what stands at a place
+//! (`sstable/entries.rs`).
 
 use std::rc::Rc;
 

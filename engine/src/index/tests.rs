@@ -1,4 +1,14 @@
 //! An index file against a map, in the sizes that make it of one block, of many, and of runs.
+//!
+//! 1. Postings are drawn (few terms with many places, many terms with few, long terms that begin alike), shuffled,
+//!    sorted with little memory so that runs are written, and written as a file, which is verified and opened.
+//! 2. Any range of terms, from any place on, must give the places of the map, in order; and no run may be left on the
+//!    disk.
+//! 3. A term that is there is never denied by a filter, and few absent ones are let through. A count may be wrong by a
+//!    quarter and 200.
+//!
+//! Not here: terms of rows and files beside sstables (`engine/tests/indexes.rs`), vectors
+//! (`engine/tests/vector_files.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

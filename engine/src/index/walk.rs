@@ -1,4 +1,21 @@
 //! Goes through the terms of an index file, and counts what a range of them leads to.
+//!
+//! 1. `seek` asks the directory for the block that holds the term, takes that block unless it is in hand, and finds the
+//!    first term that is not below by binary search. `next` goes on, over the ends of blocks.
+//! 2. `postings` gives the places of the term on which the walk stands: from its entry, or, if there are many, from
+//!    blocks of their own. `offer_inline` goes over several terms at once whose places stand in their entries.
+//! 3. `count` estimates how many places a range of terms has. Of whole blocks the directory knows the number
+//!    (`before`). Of the first and the last block terms are counted one by one, or by proportion if they are more than
+//!    `COUNTED_TERMS_MAX`.
+//!
+//! Invariants
+//! 1. Terms ascend by their bytes (`memcmp`), over all blocks of the file.
+//! 2. `may_have` is never wrong when it says no. `count` may be wrong, but is at most the number of postings of the
+//!    file.
+//! 3. One block of terms is in hand at a time.
+//!
+//! Not here: what a term is made of (`model/src/schema/index.rs`, `vectors.rs`), how the ranges of a lookup are chosen
+//! by their counts (`read/lookup_cost.rs`), how places become candidates (`read/candidates.rs`).
 
 use std::rc::Rc;
 

@@ -1,7 +1,19 @@
 //! Bytes on their way to and from the device.
 //!
-//! [`Buf`] is filled and then given away to a write; [`View`] is what a read brought, without a copy where
-//! the device's own buffer can be shown. Bytes of a `Buf` that were never filled never reach the disk.
+//! [`Buf`] is filled and then given away to a write; [`View`] is what a read brought, without a copy where the device's
+//! own buffer can be shown. Bytes of a `Buf` that were never filled never reach the disk.
+//!
+//! ```text
+//! Buf    [ filled │ space ]       of a device: aligned memory         of the simulator: a vector
+//! View   [ … │ start .. len │ … ] of glommio's read, of our own ring's read, or a vector
+//! ```
+//!
+//! 1. A `Buf` is filled from the front, and never beyond its capacity: that is asserted, and the caller asks for
+//!    `space` first.
+//! 2. A `Buf` goes to a file of the kind that gave it (`File::buf`). For the device it is cut to what is filled.
+//! 3. A `View` shows a stretch of what was read, and can be made smaller, never larger.
+//!
+//! Not here: offsets and alignment of reads and writes (`dma.rs`, `ring.rs`), checksums (`codec.rs`).
 
 use std::fmt;
 use std::ops::{Deref, Range};

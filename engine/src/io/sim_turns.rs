@@ -2,6 +2,15 @@
 //!
 //! A request takes a [`Turn`] before it is one, and ends it by dropping it. One whose task is dropped while it waits is
 //! forgotten. Nothing here is drawn: a run stays a function of its seed.
+//!
+//! 1. `take` asks the schedule: the request begins at once, or its waker waits under its key.
+//! 2. The drop of a turn ends the request, or takes it out of the queue. Then each request that the schedule names next
+//!    is woken.
+//!
+//! Invariants: a key is in `waiting` from the time it has to wait until its task has seen its turn; a request is ended
+//! once.
+//!
+//! Not here: whose turn it is (`schedule.rs`), the simulated operations (`sim.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,18 @@
 //! The bytes of a journal's header and entries (`FORMAT.md`).
+//!
+//! ```text
+//! header   checksum magic version uuid first count file_bytes      first: number of the first entry
+//! entry    checksum uuid offset number len │ payload               count: entries when the file got its name
+//! claim    an entry of length 2^32 - 1, without payload: the entry before it is durable
+//! ```
+//!
+//! 1. The header and each entry begin at a multiple of 4096 bytes, padded with zeros.
+//! 2. A checksum covers everything after it. An entry names the uuid of its file and its offset: an entry of another
+//!    file, or of another place, does not verify.
+//! 3. `verified` and `Header::decode` take any bytes: what does not verify gives `None` or an error, never a panic.
+//!
+//! Not here: the order of the numbers of entries, and what ends a journal (`journal.rs`); what entries say
+//! (`manifest/edit.rs`, `layout/schema_log.rs`).
 
 use model::bytes::Cursor;
 use uuid::Uuid;

@@ -1,4 +1,14 @@
 //! The journal on a disk that does not fail: its bytes, and damage to any of them.
+//!
+//! 1. Golden: the bytes of a journal with one entry from the start and one appended are those of `FORMAT.md`. `listed`
+//!    gives the bytes of other examples there to the tests of the manifest and the layout.
+//! 2. Damage: a flipped bit, a cut file or damaged stretches give an error, or entries as they were: all of them, or
+//!    the first of them.
+//! 3. Limits: a journal that is full, an entry or a file that is too long, a disk that becomes full while a journal is
+//!    replaced.
+//! 4. What was read after a kill is still there after a power cut, wherever the process was stopped.
+//!
+//! Not here: edits (`manifest/tests.rs`), crashes of whole shards (`engine/tests/crash.rs`).
 
 use proptest::prelude::*;
 

@@ -1,4 +1,13 @@
 //! What a start finds, and that a half of anything is told from a whole.
+//!
+//! 1. The layout: the bytes are those of `journal/FORMAT.md`, also of version 1; each damaged bit, each cut and each
+//!    newer version is refused; data without a layout is refused; other generations are removed.
+//! 2. The schema's log: every entry is kept with its version, also when the log is opened again; a full log is replaced
+//!    by one that says the same in fewer entries, so it stays small.
+//! 3. While the schema's log is rewritten, a failed operation poisons it, and a power cut leaves the entries of before
+//!    or the new ones, never a mixture.
+//!
+//! Not here: what entries of the schema say (`shard/src/schema_changes.rs`), a boot (`shard/src/boot.rs`).
 
 use super::*;
 use crate::io::{Crash, Faults, SimDisk, SimExec};

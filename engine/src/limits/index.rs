@@ -1,4 +1,11 @@
 //! The limits of indexes: their files, lookups, files of vectors, searches for the nearest rows.
+//!
+//! In this order: what bounds an index file and the memory in which it is made; what bounds files of vectors; what
+//! searches for the nearest rows may hold in memory, one of them and all of a shard together; what a lookup holds and
+//! looks at; and what a lookup is taken to cost, in rows of a scan, so that a read uses an index only where that is
+//! worth it.
+//!
+//! Not here: the other limits of the engine (`limits.rs`), how large a term may be (`model/src/limits.rs`).
 
 use super::BLOCK_BYTES_MAX;
 

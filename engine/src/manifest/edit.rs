@@ -1,4 +1,23 @@
 //! A change of a shard's data, its bytes, and the state that the changes add up to (`journal/FORMAT.md`).
+//!
+//! ```text
+//! State ──check(edit)──► apply(edit) ──► State            snapshot: edits that lead from the empty state to this one
+//!                            ▲
+//!        Edit { remove, add, flushed, replayed_from }     encode, decode: one entry of the journal
+//! ```
+//!
+//! Invariants
+//! 1. An edit removes only views that are there, and adds none that is there, unless it removes that view as well.
+//! 2. A view holds a token. One that replaces another of the same id begins at the same place or later.
+//! 3. `flushed` never goes back.
+//! 4. `replayed_from` holds only positions after `flushed`: what is before it is not replayed for any table.
+//! 5. Views that follow one another in an edit and begin at the same place inside a partition have that place once in
+//!    the bytes. `decode` takes no bytes but those that `encode` makes.
+//!
+//! `check` finds 1 to 3: an edit of the file that fails it is `Error::Corrupt`, one of ours is a bug.
+//!
+//! Not here: commits, one after the other (`manifest.rs`); the file of entries (`journal.rs`); which shard deletes a
+//! file that several shards had (`file_owners.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,12 @@
 //! Edits and the state they add up to. Crashes are in `engine/tests/crash.rs` and `shard/tests/sim`.
+//!
+//! 1. Golden: the bytes of an edit, and of one that cuts views inside a partition, are those of `journal/FORMAT.md`.
+//! 2. Edits add up, and are found again when the manifest is read or opened; one that is full is rewritten from its
+//!    state; a large state is cut into several entries.
+//! 3. Commits of several tasks take turns on a disk that suspends.
+//! 4. Fuzz: any bytes that decode are the bytes of that edit; no part of an edit is one.
+//!
+//! Not here: the journal below (`journal/tests.rs`), which files an edit lets go (`engine/tests/shared_files.rs`).
 
 use model::token::{Token, TokenRange};
 use proptest::prelude::*;

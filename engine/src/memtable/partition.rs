@@ -1,7 +1,25 @@
 //! One partition of a memtable: its tombstones, its static row, its rows in clustering order.
 //!
-//! A partition of one row, which is every partition of a table without clustering columns, holds that
-//! row inline. What is rare (tombstones over more than a row, static rows, large rows in parts) is in a box of its own.
+//! ```text
+//! partition ─┬─ token, key
+//!            ├─ rows    none │ one, inline │ many, in leaves       an entry: prefix, slot
+//!            └─ rare    tombstone of the partition, static row, range tombstones, parts of large rows; in a box
+//! slot       [ clustering key │ row │ space ]                      in the arena
+//! ```
+//!
+//! A partition of one row, which is every partition of a table without clustering columns, holds that row inline. What
+//! is rare (tombstones over more than a row, static rows, large rows in parts) is in a box of its own.
+//!
+//! Invariants
+//! 1. The clustering key and the row stand in one slot of the arena, the key first. The key of an entry never changes.
+//! 2. A row that outgrows its slot moves to a new one; the old bytes stay in the arena until the memtable is freed.
+//! 3. The prefix is the first eight bytes of the clustering key, filled with zeros: equal prefixes decide nothing, and
+//!    the keys are compared.
+//! 4. Of many rows, each leaf has a bound: no row of the leaf is newer. The caller gives the newest timestamp of each
+//!    row that it puts (`insert`) or overwrites (`saw`). A single row has no bound and is always looked at.
+//!
+//! Not here: how rows are merged, and which rows a tombstone takes out (`memtable.rs`); the list itself (`leaves.rs`);
+//! the walk that readers use (`cursor.rs`).
 
 use std::cmp::Ordering;
 

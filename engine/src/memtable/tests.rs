@@ -1,4 +1,16 @@
 //! A memtable says what a naive list of everything ever inserted says.
+//!
+//! 1. Mutations are drawn: rows, row tombstones, static rows, range tombstones and partition tombstones, with
+//!    timestamps in any order.
+//! 2. `Naive` keeps all of them and merges rows with the product's `merge`; what covers a row is the newest of all
+//!    tombstones over its place.
+//! 3. Reads in slices, in both directions, by key and by row must agree. Rows that a tombstone covers wholly may still
+//!    be in the memtable, and are not compared.
+//!
+//! The order of inserts, and inserting twice, must make no difference. Tests after that are about memory: what rows in
+//! place, growing rows and rows in parts cost.
+//!
+//! Not here: long deleted stretches (`covered.rs`), what is read beside files (`read/tests.rs` and `engine/tests`).
 
 mod covered;
 

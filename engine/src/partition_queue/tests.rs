@@ -1,4 +1,14 @@
 //! The queues by themselves: who has a turn when, and what they count, without a log or a table behind them.
+//!
+//! The test plays the engine: it takes turns (`poll_turn`), and ends them as the engine would (`leave`,
+//! `leave_deferred`, `leave_logged`), in any order, while what is in the log becomes readable (`applied`) and what
+//! waits too long is given up (`take_late`).
+//!
+//! Invariants that are asserted: turns of one partition come in the order of the writes, one at a time; a queue that
+//! has nothing to do any more is gone, with all bytes that it counted.
+//!
+//! Not here: what a turn reads and writes (`read_before_write.rs`, `engine/tests/conditions.rs`), crashes
+//! (`shard/tests/sim/in_order.rs`).
 
 use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Deletion, MutationBuilder, Token};

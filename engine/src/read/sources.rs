@@ -2,6 +2,13 @@
 //!
 //! It asks what the read itself asks before it opens a file (`read.rs`): of keys the tokens of each view, its bounds of
 //! clusterings and its filter; of a range the tokens alone, since the filter says nothing of a range.
+//!
+//! 1. Nothing waits for the disk. A filter whose piece is not in memory counts as one that may hold the key.
+//! 2. Keys of other shards are left out: each shard answers for its own tokens.
+//! 3. A file is counted once, whatever number of keys it may hold. Indexes are not considered.
+//!
+//! Not here: the read (`read.rs`), who asks (EXPLAIN, `server/src/execute/explain.rs`), what an index would cost
+//! (`read/lookup_cost.rs`).
 
 use model::read::{Partitions, ReadCommand};
 use model::{Token, TokenRange};

@@ -1,4 +1,16 @@
 //! Pages, slices, limits and directions of one read add up to the plain list of live rows.
+//!
+//! 1. A world is drawn, with range deletions, and put into one memtable: there is no file and nothing waits.
+//! 2. `expected` gives the rows of a command without regard to pages: keys or a range, slices, direction, filters,
+//!    DISTINCT, static rows alone, limits.
+//! 3. The command read at once, and page after page, must give that list; no page is longer than asked, and only a full
+//!    page is followed by another.
+//!
+//! The tests after that are about what ends a page (bytes, rows looked at), what counts as a tombstone, and pauses of
+//! long reads.
+//!
+//! Not here: reads of files (`sstable/tests`, `engine/tests/range_reads.rs`), lookups by indexes
+//! (`engine/tests/indexes.rs`).
 
 use std::cell::Cell as Count;
 use std::collections::BTreeMap;

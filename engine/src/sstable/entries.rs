@@ -1,4 +1,21 @@
 //! Single entries of a file by their places, and places by what is sought: for indexes beside the file.
+//!
+//! ```text
+//! named            place (block, entry)  ─► token, key, clustering
+//! place_of         key, clustering       ─► a place before what the partition has at or after that clustering
+//! last_place_of    key                   ─► the last block of a partition of many blocks
+//! place_behind     token                 ─► a place after all that the file has of tokens up to this one
+//! rows_of_blocks   key, slices           ─► about how many rows
+//! ```
+//!
+//! 1. Places order as what is there: by token, key and clustering. So a range of tokens or of clusterings is a range of
+//!    places, and the postings of an index are cut to it without a read of data blocks.
+//! 2. A place that is found by a key or a token is that of a block, not of an entry: the caller judges each entry that
+//!    it reads.
+//! 3. A place that the file cannot have is `None` and no error: then the index is not of this file.
+//! 4. `named` notes where the partition of the entry stands, since the caller reads the row next (`cursor/find.rs`).
+//!
+//! Not here: where places come from (`index/postings.rs`), what becomes of the entries (`read/candidates.rs`).
 
 use std::cmp::Ordering;
 

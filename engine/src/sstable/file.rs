@@ -1,7 +1,25 @@
-//! An open file: its directory, wide table and statistics in memory, its blocks on disk.
+//! An open sstable file: its directory, wide table and statistics are in memory, its blocks on disk.
 //!
-//! Its filter is in memory if there is space for it (`BlockCache::has_space_for_index`). A large one that is not is read
-//! in pieces, by those who wait for the disk anyway; who does not wait takes a piece that is not here for a "perhaps".
+//! ```text
+//! open   footer ─► directory, filter, wide table, statistics: each is one frame, read, verified and decoded
+//! read   place ─► block cache ─(not there)─► device ─► checksum, decompression ─► `Slots` ─► block cache
+//! ```
+//!
+//! The filter is in memory if it is small (one without pieces), or if there is space for it
+//! (`BlockCache::has_space_for_index`). Of a filter that is not in memory, a read that may wait for the disk loads the
+//! piece that it needs (`denies`); a read that does not wait (`may_contain`) takes a missing piece for "perhaps".
+//!
+//! Invariants
+//! 1. A file opens only if its length, the checksum of its footer, its id and its table are those of the manifest.
+//! 2. Nothing of a frame is used before its checksum was verified; the checksum knows the file and the offset
+//!    (`frame.rs`).
+//! 3. What directory, filter and wide table take in memory is counted by the block cache while the file is open. The
+//!    drop takes it off again, and the cache forgets the blocks of the file.
+//! 4. `Reading::Cached` never waits: what is not in memory is `Error::WouldBlock`.
+//! 5. The descriptor may be closed between two reads; `Sstable::file` opens it again (`handle.rs`).
+//!
+//! Not here: the search for partitions and rows (`cursor.rs`, `entries.rs`), the check of a whole file (`verify.rs`),
+//! which files are live (`manifest.rs`), the index files beside an sstable (`attached.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -33,9 +51,9 @@ use crate::planted::{Bug, planted};
 pub struct SstableIdentity {
     /// Id of the sstable, which names its file.
     pub id: SstableId,
-    /// Whose data it holds.
+    /// The table whose rows the file holds.
     pub table: TableId,
-    /// That it is the one.
+    /// The length of the file and the checksum of its footer: another file of this name is refused.
     pub proof: FileDigest,
 }
 
@@ -56,7 +74,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// What the device is asked for.
+    /// The class of its requests to the device.
     pub(super) const fn class(self) -> IoClass {
         match self {
             Reading::Cached | Reading::Point | Reading::Scan => IoClass::Read,
@@ -104,7 +122,8 @@ enum FileFilter {
 }
 
 impl Sstable {
-    /// Opens the file in directory `dir` and checks that it is the one that is known. It will be asked for `tokens`.
+    /// Opens the file in directory `dir` and checks that it is the one that is known. Of a filter in pieces, only those
+    /// of `tokens` are loaded.
     pub async fn open(
         disk: &Disk,
         dir: &RelPath,
@@ -171,8 +190,8 @@ impl Sstable {
         memory_bytes(&self.directory, &self.filter, &self.wide)
     }
 
-    /// Whether it may hold a partition with this token; mostly not wrong when it says yes. It says yes, too, when the
-    /// piece of the filter that knows is not in memory.
+    /// Whether the file may hold a partition with this token. `false` is certain; `true` is wrong for few tokens, and may
+    /// be wrong for any whose piece of the filter is not in memory.
     #[inline]
     pub fn may_contain(&self, token: Token) -> bool {
         if !self.statistics.tokens.contains(token) {
@@ -184,7 +203,7 @@ impl Sstable {
         }
     }
 
-    /// What the piece of a token says, if it is in memory.
+    /// Whether the filter's piece for this token lets it through; `None` if that piece is not in memory.
     fn piece_says(&self, pieces: &FilterPieces, token: Token) -> Option<bool> {
         let Some(number) = pieces.find(token) else { return Some(false) };
         if let Some(piece) = pieces.resident(number) {
@@ -207,8 +226,8 @@ impl Sstable {
         }
     }
 
-    /// Whether its filter denies a token that [`may_contain`](Self::may_contain) did not know about: reads the piece
-    /// that knows, if it is not in memory.
+    /// Whether the filter denies a token that [`may_contain`](Self::may_contain) let through since its piece was not in
+    /// memory: that piece is read, unless it is in memory by now.
     pub(crate) async fn denies(&self, token: Token, class: IoClass) -> Result<bool> {
         let FileFilter::Pieces(pieces) = &self.filter else { return Ok(false) };
         if let Some(says) = self.piece_says(pieces, token) {
@@ -290,7 +309,7 @@ impl Sstable {
         !self.is_plain() || slices.iter().any(meets)
     }
 
-    /// Goes through what the span asks for. The filter is the caller's to ask, once, before.
+    /// A cursor over what the span asks for. The caller has asked the filter before ([`may_contain`](Self::may_contain)).
     pub fn cursor<'c>(self: &Rc<Self>, span: Span<'c>, reading: Reading) -> SstableCursor<'c> {
         SstableCursor::new(self.clone(), span, reading)
     }

@@ -1,7 +1,16 @@
 //! A file written from front to back in large aligned pieces.
 //!
-//! What is put is staged; `drain` writes whole pieces and keeps the rest. The file is made at the first
-//! write, so what stays empty leaves no trace.
+//! 1. The caller appends to `staged`, which never waits.
+//! 2. `drain` writes whole pieces of `SSTABLE_WRITE_BYTES` and keeps the rest. The file is made at the first write, so
+//!    what stays empty leaves no trace.
+//! 3. `finish` writes the rest, syncs and closes the file, and syncs its directory. `finish_unsynced` is for files that
+//!    no later life reads. `abandon` closes and unlinks the file.
+//!
+//! Invariants
+//! 1. Each write is aligned and goes to the end of what is written. The caller pads, so that the rest is aligned, too.
+//! 2. What is staged is in memory: the caller drains when `is_full`.
+//!
+//! Not here: what is written (`writer.rs`, `index/writer.rs`), and the check that reads it back (`verify.rs`).
 
 use crate::error::Result;
 use crate::io::{Disk, File, IoClass, RelPath};
@@ -23,7 +32,7 @@ impl Output {
         Output { disk, path, class: IoClass::Flush, file: None, staged: Vec::new(), written: 0 }
     }
 
-    /// Who writes it.
+    /// The same with all requests of this class.
     pub(crate) fn of_class(self, class: IoClass) -> Output {
         Output { class, ..self }
     }

@@ -1,4 +1,16 @@
 //! Whole files: what is written is what every cursor gives, whatever the bytes and the disk do.
+//!
+//! Here is what these tests share: a world of partitions (`World`, `Part`), a file written from it, and what any span
+//! of it must show (`expected`), computed from the map alone, in both directions. The tests:
+//!
+//! ```text
+//! model_test.rs   any world, any span, any way of reading; and how many reads a walk costs
+//! seek.rs         a seek shows what a walk would show from there on
+//! damage.rs       flipped bits, swapped blocks, short files, failed reads and writes
+//! golden.rs       the bytes are those of `FORMAT.md`
+//! ```
+//!
+//! Not here: merges of files (`cursor/merge/tests.rs`, `cursor/run/tests.rs`), index files (`index/tests.rs`).
 
 mod damage;
 mod golden;

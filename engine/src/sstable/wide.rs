@@ -1,7 +1,17 @@
 //! The partitions that span many blocks, by token: where they begin and where their row index is.
 //!
-//! On disk: `(token:i64 key_hash:u32 first_block:u32 root_offset:u64 root_bytes:u32)*`, ascending by token. Where each
-//! ends is asked of the directory once, when the file is opened: a read of it would go through a bit for each block.
+//! On disk: `(token:i64 key_hash:u32 first_block:u32 root_offset:u64 root_bytes:u32)*`, ascending by token
+//! (`FORMAT.md`, kind 5). Where each ends is asked of the directory once, when the file is opened: a read of it would
+//! go through a bit for each block.
+//!
+//! Invariants
+//! 1. Tokens ascend, and two wide partitions share no block. A wide partition begins a block.
+//! 2. Of two keys with one token and one hash, `find` gives the first. So the reader compares the key in the block, and
+//!    looks without the table if it is another one.
+//! 3. The root of a row index lies in the index region of the file (checked by `decode`).
+//!
+//! Not here: which partitions are wide (`writer.rs`), the row index (`row_index.rs`), all other partitions
+//! (`directory.rs`).
 
 use model::Token;
 use model::bytes::Cursor;
@@ -55,7 +65,7 @@ impl WideTable {
         Some(&self.0[index])
     }
 
-    /// The partition that has entries in `block`, if it is wide; of two the one that begins there.
+    /// The partition that has entries in `block`, if it is wide.
     pub(super) fn around(&self, block: usize) -> Option<&Wide> {
         let index = self.0.partition_point(|wide| wide.first_block as usize <= block);
         let wide = &self.0[index.checked_sub(1)?];

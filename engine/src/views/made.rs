@@ -1,4 +1,23 @@
 //! What is written to views: collected row by row, then put into records by their owners.
+//!
+//! ```text
+//! row of a view before, after the write of its base          what is written to the view
+//!   the same                                                 nothing
+//!   same key, other cells or life                            marker, cells that differ, tombstones of cells gone
+//!   another key, or one of them is absent                    row tombstone for the old one, all of the new one
+//! ```
+//!
+//! Invariants
+//! 1. Everything is written with the timestamp of one stamp, later than those that the owner of the base gave before.
+//!    Only the deletion under a row that is written once more (`again`) is one microsecond older, so that it covers
+//!    what the row was before.
+//! 2. Rows are kept in the order of table, partition key and clustering, whatever the order in which they were made:
+//!    the same write gives the same bytes.
+//! 3. What is collected is counted in what the turn holds, and more than twice `VIEW_ROWS_BYTES_MAX` is
+//!    `Error::Invalid`.
+//!
+//! Not here: the row of a view that a row of the base is shown as (`views/row.rs`), which rows a write changes
+//! (`views.rs`), how rows of other shards get there (`shard/src/views.rs`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,12 +48,12 @@ pub(super) struct Made<'h> {
 }
 
 impl<'h> Made<'h> {
-    /// No rows, to be written at this time.
+    /// Begins with no rows. Those to come are written with this stamp, and their bytes are counted in `held`.
     pub(super) fn new(stamp: ViewStamp, held: Held<'h>) -> Made<'h> {
         Made { stamp, rows: BTreeMap::new(), bytes: 0, held }
     }
 
-    /// What the turn holds that makes them.
+    /// The bytes that the write's turn holds, these rows among them.
     pub(super) fn held(&mut self) -> &mut Held<'h> {
         &mut self.held
     }
@@ -62,7 +81,7 @@ impl<'h> Made<'h> {
         }
     }
 
-    /// A row of a view, in the place of all that may be there.
+    /// Writes a row of a view once more, over everything that the view may have in its place.
     pub(super) fn again(&mut self, view: &Rc<Definition>, row: Option<ViewRow>) -> Result<()> {
         let before = Deletion { timestamp: self.stamp.timestamp_us - 1, local_s: self.stamp.now_s };
         row.map_or(Ok(()), |row| self.comes(view, &row, before))

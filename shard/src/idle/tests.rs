@@ -1,4 +1,12 @@
 //! Two cores that sleep and wake each other, and one that sleeps on sockets, files and timers.
+//!
+//! Each test launches real cores with executors and rings. A wake-up that is lost shows as a test that takes as long as
+//! the watch of the executor (`WATCH_INTERVAL`), or that does not end.
+//!
+//! What wakes a core: mail, bytes on a socket, a task of the same core (also if it notified before the core slept), an
+//! operation on a file by either ring. A core whose operations the kernel has not taken sleeps briefly.
+//!
+//! Not here: when a core looks for work before it sleeps (`gaps.rs`), the mesh (`mailbox/mesh.rs`).
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,10 @@
 //! What goes into a page comes out of it, whole or up to where the reader has enough.
+//!
+//! Rows of a few partitions are drawn, given to a `Page`, and taken from it again as flat rows (`Flatten`). They must
+//! be the same rows; a reader that has enough after some row must get that row last. Rows that cost the reader time are
+//! given with pauses, and so are very many that cost none.
+//!
+//! Not here: which pages are asked for (`scatter/tests.rs`), pages of the engine (`engine/src/read/tests.rs`).
 
 use futures_lite::future::block_on;
 use model::row::RowHead;

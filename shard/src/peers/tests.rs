@@ -1,4 +1,14 @@
 //! Credits, lines and ends of requests between two cores.
+//!
+//! Two `Peers` are joined by a real mesh with few slots, in one thread: a pass of each receives, answers with the
+//! number of the question, and publishes. So a test says which requests are with the peer, which wait, and in which
+//! order they come.
+//!
+//! What is tested: requests beyond the credits wait in order; scans, lookups and ends have credits of their own, so
+//! that none keeps the others waiting; an end that waits until its read was answered is not sent; more waiting requests
+//! than the limit are refused.
+//!
+//! Not here: rings and bells (`mailbox.rs`), what requests ask for (`router.rs`).
 
 use super::*;
 use crate::mailbox::mesh;

@@ -1,4 +1,14 @@
 //! Pages gathered from many shards are the pages one shard would have given.
+//!
+//! 1. A table is drawn: partitions in token order with static values and rows. An owner answers with what the engine's
+//!    `read_record` gives of its partitions, in pieces of a row or two.
+//! 2. All pages of a command over one shard must add up to one page without limits; then the same over up to eight
+//!    shards must. Limits, directions, DISTINCT and static rows alone are drawn; owners of a range answer late and in
+//!    any order.
+//! 3. Which owners are asked and how often: as many ahead as the page will need, all when the read takes long, no row
+//!    of keys twice.
+//!
+//! Not here: messages between cores (`shard/tests/node.rs`), the walk over owners as a future (`range_read.rs`).
 
 use futures_lite::future::{block_on, yield_now};
 use model::cell::Life;

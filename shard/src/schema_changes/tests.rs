@@ -1,4 +1,11 @@
 //! What the log of the schema keeps, refuses and leaves out.
+//!
+//! 1. A change that is too long is refused before it is written, and the next one is made.
+//! 2. Whichever write of a change fails, the log is poisoned: what is durable is not known.
+//! 3. A log that is full is rewritten from the schema: tables that are made and dropped again and again leave a short
+//!    log, and options that this build refuses stay as they were written.
+//!
+//! Not here: the log's bytes and power cuts (`engine/src/layout/tests.rs`), how shards follow a change (`schema.rs`).
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
 use model::options::{KeyspaceOptions, TableOptions};

@@ -3,6 +3,16 @@
 //! ```text
 //! add in front, add behind, delete [0], set [i] ─► the state after each, in the order in which they were sent
 //! ```
+//!
+//! 1. `run` is the model: the list after a write, and how the write must be answered. An index beyond the list is
+//!    `OutOfBounds`.
+//! 2. `record` gives the same write to the engine: an addition as a plain cell, a change by index as a list change,
+//!    which the engine makes plain when it has read.
+//! 3. The path of an element is made from the number of its write, so that additions in front and behind order as they
+//!    came.
+//!
+//! Not here: in which order writes take effect, and what a crash may leave (`in_order.rs`); the other writes that read
+//! first (`conditional.rs`, `counters.rs`).
 
 use std::collections::VecDeque;
 

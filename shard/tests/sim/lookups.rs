@@ -3,6 +3,14 @@
 //!
 //! A lookup is made of terms that the scan has seen, one or a range of them. It has no filter: what it gives beside
 //! what has the terms, a filter would take out.
+//!
+//! 1. A scan of the table on one shard, in pages of drawn lengths, gives all rows; their terms are those that may be
+//!    looked up.
+//! 2. The lookup, in pages as well, must give a part of what the scan gave, in the same order, and all rows that have a
+//!    wanted term.
+//! 3. `alter` adds and drops indexes while the world lives, so lookups meet sstables with and without index files.
+//!
+//! Not here: searches for the nearest vectors (`searches.rs`), the comparison of a scan with the oracle (`checks.rs`).
 
 use std::collections::BTreeMap;
 

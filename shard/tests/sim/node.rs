@@ -1,4 +1,17 @@
 //! A node of the simulation: opened by the product's own boot, with its schema log, and an engine for each shard.
+//!
+//! 1. `open` boots the data directory: it makes the node, or deals its data to another number of shards, as the product
+//!    does. It boots with little memory, so that the rows of logs are dealt in several pieces.
+//! 2. Each engine is opened with small limits (segments, fragments, sampled rows, rows of a file of vectors), so that
+//!    little data goes through code for much.
+//! 3. Two tasks drive each engine: one writes the log, the other takes turns of writes that read first. Jobs are run by
+//!    the life (`life.rs`).
+//!
+//! Invariants: the simulated disk and executor decide when operations end; whatever is drawn comes from the caller's
+//! `Rng`. So a seed repeats a node.
+//!
+//! Not here: mailboxes between shards (`views/node.rs`), what a node is asked (`checks.rs`), power cuts and faults
+//! (`world.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,20 @@
 //! What must be true, said as naively as possible: a list of facts, and a reader that looks at all of them.
+//!
+//! What a reader sees of a partition (`Facts::seen`):
+//! 1. All facts about it, but those of columns that were dropped, and of columns that are back those that are not newer
+//!    than the drop.
+//! 2. For each place the newest tombstone over all of it: of the partition, of the row, of a range.
+//! 3. For each cell, and the marker, the one that wins. Which of two wins is decided by the product's own `reconcile`
+//!    (`model/src/cell.rs`).
+//! 4. What no tombstone covers and what is not dead at the given second. A row without marker and cells is not there.
+//!
+//! Invariants
+//! 1. Facts are never merged and never purged: the oracle knows nothing of memtables, files and compactions. Only a
+//!    truncation or a drop of the table takes facts away.
+//! 2. Values are compared in a short form (`short`): a value of equal bytes by its byte and length, a vector by a hash.
+//!
+//! Not here: the comparison with a node (`checks.rs`), where facts come from (`workload.rs`), models of lists, rows and
+//! counters that writes change after a read (`in_order.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,20 @@
 //! Records drawn at random, each as bytes for the engine and as facts for the oracle.
+//!
+//! ```text
+//! record n ─┬─ note: key n in t0, and in another table if asked, with the token of one of the partitions below
+//!           └─ one or two mutations of t1, t2, t3: a partition tombstone │ a range tombstone │ a static cell │ rows
+//!              row: a row tombstone, or marker, cells, elements and tombstones of collections; live, expiring or dead
+//! ```
+//!
+//! Invariants
+//! 1. The bytes and the facts of a record say the same. Notes have no facts: they say which records survived.
+//! 2. Numbers of records rise by one. The timestamp of a record is ten times its number, or with `Times::Mixed` now and
+//!    then up to 300 less.
+//! 3. All partitions of a record have tokens that the caller accepts (`owns`): one shard takes the record.
+//! 4. No element is drawn below a collection tombstone of its own row: the tombstone would cover it at once.
+//!
+//! Not here: how records are sent and answered (`life.rs`, `views.rs`), the tables (`schema.rs`), writes that read
+//! first (`in_order.rs`, `lists.rs`, `conditional.rs`, `counters.rs`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,4 +1,13 @@
 //! The cache keeps what is asked for, within its budget, and takes few steps.
+//!
+//! 1. Which blocks stay: a scan drives out nothing that was asked for again; a block that comes back soon after it left
+//!    goes to the main queue (S3-FIFO).
+//! 2. Bytes: a forgotten file leaves none; indexes beyond their part take the space of blocks, down to a quarter; one
+//!    of the largest blocks is not kept.
+//! 3. Whatever is put, asked for and forgotten: bytes never grow beyond the budget, and what is found is what was put
+//!    there.
+//!
+//! Not here: which reads use the cache (`sstable/file.rs`), the memory of a shard (`budget.rs`).
 
 use proptest::prelude::*;
 

@@ -1,4 +1,13 @@
 //! Surplus, what is slowed for it, and what is merged for it.
+//!
+//! 1. How many bytes of pieces are surplus: beside the largest run or level, as far as rows are known to be
+//!    overwritten; none where pieces share no token, and none that a merge cannot free.
+//! 2. As how many runs a surplus counts, so that writers are slowed around the goal, not by one flush, and for what is
+//!    in memtables as well.
+//! 3. When the goal for space comes before what the strategy would merge.
+//!
+//! Pieces have sizes and tokens only. Not here: how much is overwritten (`overwriting.rs`), the effect over a long time
+//! (`tests/steady.rs`), real files (`engine/tests/space.rs`).
 
 use uuid::Uuid;
 

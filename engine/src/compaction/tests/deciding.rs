@@ -1,6 +1,19 @@
 //! What each strategy proposes: worlds drawn as text, with the answer below each (`engine/testdata/compaction`).
 //!
+//! ```text
+//! # Four runs in level 0 are merged with what they meet in level 1.
+//! strategy Leveled
+//! facts now=100 gc_before=50 unflushed=7            may be left out
+//! a: 50MiB [1..50]                                  name, bytes, tokens; `a*4:` are four such pieces
+//! …
+//! e: 160MiB [1..40] level=1                         and what else is known of the piece
+//! ----
+//! merge a b c d e f -> level 1 in 160MiB, Shape     or: drop a b, or: nothing
+//! ```
+//!
 //! `MESSINA_BLESS=1` writes the answers that were given into the files.
+//!
+//! Not here: what a strategy costs over a long time (`steady.rs`), the merge that is proposed (`rewriting.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,14 @@
 //! Compaction never changes what a reader sees, whichever files it merges and whatever it purges.
+//!
+//! 1. Files are drawn as maps of partitions (`Source`) and written. What a reader sees of all of them is a list of live
+//!    rows (`Sight`).
+//! 2. Some of the files are merged, the others stay. The others say what is older elsewhere, as a shard does from its
+//!    statistics and filters.
+//! 3. Whenever a fragment is adopted, what is there then (fragments, what is left of the inputs, the others) is read
+//!    again: forward, reversed, in slices. Each time it must be the same list.
+//!
+//! Not here: merges that are stopped inside partitions and merged again (`rewriting/stopped.rs`), cuts of views
+//! (`rewriting/cuts.rs`), which files a strategy names (`deciding.rs`), crashes (`engine/tests/crash.rs`).
 
 mod cuts;
 mod stopped;

@@ -1,7 +1,14 @@
 //! What each strategy costs a table that is written for long, beside what theory says; and that it comes to rest,
 //! whatever strategy the table had before.
 //!
+//! No file is written: `Flow` (`flow.rs`) flushes pieces, lets the strategy propose, and takes as long for a merge as
+//! its bytes take at a given speed. What is asserted are the bytes on disk beside the live ones, the most files that
+//! hold one token, and how often a byte is written. The bounds are those of a model without randomness, so a strategy
+//! that is changed for the worse fails.
+//!
 //! The figures of `docs/compaction.md` are printed by the test that is not run by default.
+//!
+//! Not here: single decisions (`deciding.rs`), a real disk (`docs/benchmarks.md`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,15 @@
 //! A merge says at every row what all its sources say together, in both directions.
+//!
+//! 1. A source is a map of partitions with timestamps (`Part`). `expected` says what all sources say of each row: its
+//!    newest timestamp, and the newest deletion that covers it.
+//! 2. The same sources as cursors over lists (`Listed`). Their habits are drawn: whether moves wait, whether a
+//!    partition is left unread until its first fragment is asked for, whether the cursor says how new it is and so may
+//!    be sought, and into which pieces it is cut.
+//! 3. What the merge shows must be what was expected. Where lanes are lazy, rows that a deletion covers may or may not
+//!    be shown, so they are left out of the comparison.
+//!
+//! Not here: cursors over files (`sstable/tests`), over memtables (`memtable/tests.rs`), lanes of several files
+//! (`cursor/run/tests.rs`).
 
 use std::collections::BTreeMap;
 

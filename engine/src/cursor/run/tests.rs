@@ -1,4 +1,13 @@
 //! Any parts in lanes, merged, give what their files hold, and open no more than they must.
+//!
+//! 1. Files with one row for each of some tokens and keys, each cut to drawn tokens, are put into lanes (`lanes_of`).
+//!    There are as many lanes as parts lie over each other, and no two parts of a lane share a token.
+//! 2. The lanes, merged over a drawn range, must give for each key the newest of its rows in the parts.
+//! 3. Then by counts: a page opens only the files that it comes to, files outside the slices are passed over, and a
+//!    lane of its own lets go of files that it has passed.
+//!
+//! Not here: fragments that share a partition (`compaction/tests/rewriting/stopped.rs`), the merge itself
+//! (`cursor/merge/tests.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,14 @@
 //! Operations on real files, by a ring that is looked at between their turns.
+//!
+//! Each test has a directory of its own, an executor of glommio and a ring. `driven` polls a future and takes what the
+//! kernel has done in between, as a pass of a shard does.
+//!
+//! What is tested: bytes and errors come back; what the kernel does not take at once is reported and taken later;
+//! requests of jobs follow one another; more operations than the ring takes, of which some futures are dropped, all
+//! come to their end.
+//!
+//! Not here: the order of requests by itself (`schedule/tests.rs`), what durability means
+//! (`engine/tests/disk_contract.rs`).
 
 use std::pin::pin;
 

@@ -1,4 +1,10 @@
 //! Who goes next and who waits: by rule, by weight, and in any order of asking and ending.
+//!
+//! A device of the test ends the oldest request first and begins what the schedule names. There is no time: what is
+//! asserted are orders and counts. The last test asks, ends and forgets at random, and sees that all that is asked for
+//! begins once or is forgotten, and that no limit is passed on the way.
+//!
+//! Not here: requests of a real ring (`ring/tests.rs`), turns of simulated tasks (`sim_turns.rs`).
 
 use super::*;
 use crate::io::Rng;

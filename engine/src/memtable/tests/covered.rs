@@ -1,4 +1,12 @@
 //! Long deleted stretches of one partition: passed over, and nothing else with them.
+//!
+//! 1. Rows, range tombstones and partition tombstones with drawn timestamps make stretches of many leaves, of which
+//!    some rows are newer than what deletes the others.
+//! 2. A walk in either direction must show exactly the live rows, after whatever covered ones; after a seek, all live
+//!    rows from its place on.
+//! 3. A stretch of 20,000 covered rows shows no more of them than a few leaves have.
+//!
+//! Not here: the memtable against a list of everything (`memtable/tests.rs`), the bound of a leaf (`leaves.rs`).
 
 use super::*;
 use crate::cursor::MergeInput;

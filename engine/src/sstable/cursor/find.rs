@@ -1,4 +1,22 @@
 //! From a token to a partition: candidates of the directory, last one first, then binary search.
+//!
+//! 1. A key (`find_key`): the place that an index named last, if it is that of the key; then the piece of the filter,
+//!    if it was not in memory; then the wide table, which leads straight to the block where the first slice begins;
+//!    else the candidates of the directory, the last one first, and between them binary search.
+//! 2. A range (`find_from`, `find_behind`): the last block that begins before the token, by binary search; from there
+//!    on the next head. What of that block is before the token is passed over, with all blocks of its last partition.
+//! 3. The partition that was found becomes the one in hand: its run of blocks, its head, the block from which the walk
+//!    begins.
+//!
+//! Invariants
+//! 1. The run holds the block in which the head was found.
+//! 2. `self.head` is the beginning of the partition if it has a static row, which stands there alone; else it is any
+//!    head of the partition, for all of them have the key and the tombstone.
+//! 3. The heads of a range ascend by (token, key) and lie in the range; otherwise the file is `Error::Corrupt`, since a
+//!    merge relies on it.
+//!
+//! Not here: rows of the partition (`place.rs`), the walk (`sstable/cursor.rs`), the bits of the directory
+//! (`directory.rs`).
 
 use std::rc::Rc;
 

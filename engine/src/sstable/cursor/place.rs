@@ -1,4 +1,20 @@
 //! From a clustering place to an entry: which block of the run, and where in it.
+//!
+//! 1. `reaches`: a place that is certainly in the block in hand needs no search.
+//! 2. `block_of`: a place that is not after the first of the file, or a partition of one block: the first block. A
+//!    place that is after the last of the file: the last block. Else the row index leads from its root to the block; a
+//!    partition without a row index has few blocks, among which binary search reads some.
+//! 3. `take_block` reads the block and checks that it belongs to the partition in hand.
+//! 4. `enter` finds the entry in the block by binary search.
+//!
+//! Invariants
+//! 1. Which range deletion is in force at a place is known from its block alone: the head of a block that goes on with
+//!    a partition says it (`open`), and each bound says what holds below and above it.
+//! 2. Forward, a bound at the border of a slice is passed by `enter`, and what holds above it is in force.
+//! 3. A row index has at most `INDEX_LEVELS_MAX` levels: a longer way through it is `Error::Corrupt`.
+//!
+//! Not here: the tree of the row index (`row_index.rs`), the entries of a block (`block.rs`), the walk
+//! (`sstable/cursor.rs`).
 
 use model::ordered::AFTER;
 

@@ -1,4 +1,12 @@
 //! Tests of what is counted while a file is written, and read back.
+//!
+//! 1. What an `Observer` has seen is what its statistics say, and they read back; a field of a later version is passed
+//!    over.
+//! 2. From when on all of a file is dead, which part of it a merge could purge, and the bytes of its largest
+//!    partitions.
+//! 3. Fuzz: any bytes, and any counts that only a damaged file has, are refused or answered, never a panic.
+//!
+//! Not here: the frame around the statistics (`frame.rs`), whole files (`sstable/tests.rs`).
 
 use model::ColumnId;
 use model::cell::Expiry;

@@ -1,6 +1,13 @@
 //! Damaged files: the right rows or an error, never other rows.
 //!
+//! 1. Bytes: every byte of a file gets one flipped bit, blocks are swapped, the file is cut at every length. All rows
+//!    are read by a scan and each by its key, with the filter in memory and without.
+//! 2. Operations: one read of many fails, each in turn, and one write or sync of a file being written.
+//! 3. Blocks with a right checksum that say what no writer writes are `Error::Corrupt`, not an assertion.
+//!
 //! `MESSINA_EVERY_BIT=1` flips all bits of each byte instead of one.
+//!
+//! Not here: which files a shard serves around (`engine/tests/damage.rs`), the check of a whole file (`verify.rs`).
 
 use super::super::block::{BlockBuilder, Head as BlockHead, HeadRest, Row};
 use super::super::footer::FOOTER_BYTES;

@@ -1,5 +1,9 @@
 //! The bytes of a file, as `FORMAT.md` shows them: a change of the format shows here first.
 //!
+//! A small world is written, its file is dumped line by line with what each part is, and the dump must be the one
+//! between two marks of `FORMAT.md`; a filter in pieces has a dump of its own. Only the writer's bytes are compared:
+//! that they are read again is tested elsewhere (`model_test.rs`).
+//!
 //! `MESSINA_BLESS=1` writes the dump into `FORMAT.md`.
 
 use std::fmt::Write;

@@ -1,4 +1,15 @@
 //! Against a sorted map: any world, any block size, any span, every way of reading.
+//!
+//! 1. A drawn world is written with drawn block size and codec, and opened with its filter in memory or with the pieces
+//!    of the filter read one by one.
+//! 2. Each question is a key or a range of tokens, with slices and a direction. Every `Reading` but samples must give
+//!    what the map gives; after a read as a point the cache must have all.
+//! 3. Every key that was written is asked for, too: a filter never denies it.
+//!
+//! The tests after that count reads of the device: of a small partition, of a row of a wide one, of a walk, of pieces
+//! of a filter.
+//!
+//! Not here: seeks (`seek.rs`), damage (`damage.rs`), samples (`sstable/tests.rs`).
 
 use proptest::prelude::*;
 

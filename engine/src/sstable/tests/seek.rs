@@ -1,4 +1,12 @@
 //! A seek shows what a walk would show from there on, whatever stands between.
+//!
+//! 1. One partition with rows and range deletions, and a slice of it. A cursor walks some steps, then seeks to a place
+//!    that lies ahead in the slice.
+//! 2. `rest` says what must follow: a change at the place if another deletion is in force there than was shown last,
+//!    then all that the walk would show from there on.
+//! 3. A seek over a wide partition costs a path through the row index and a block, however much lies between.
+//!
+//! Not here: which lanes a merge seeks (`cursor/merge/tests.rs`), seeks in memtables (`memtable/tests/covered.rs`).
 
 use ::model::TokenRange;
 use proptest::prelude::*;

@@ -1,5 +1,15 @@
 //! Merges that are stopped inside partitions, and merged again in that state, never change what a reader sees, however
 //! far it goes into each partition.
+//!
+//! 1. Views are drawn with long partitions, two keys to a token. One view more has newer range deletions, and goes into
+//!    no merge: lanes are sought over what it covers.
+//! 2. Several merges follow one another. Each takes some of the runs, writes short fragments and ends after a few of
+//!    them; what it leaves is the input of the next.
+//! 3. The inputs are cut by the product's own `cut` (`compaction/adoption.rs`) after each fragment. Then reads of drawn
+//!    slices, in both directions, each of which leaves a partition after some rows, must give what they gave before the
+//!    first merge.
+//!
+//! Not here: merges that come to their end (`rewriting.rs`), the cut of a view by itself (`cuts.rs`).
 
 use super::*;
 use crate::compaction::adoption::cut;
