@@ -5,6 +5,7 @@
 mod shard;
 
 use std::cell::Cell as Slot;
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, RelPath, SimDisk, SimExec};
@@ -21,6 +22,7 @@ use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Analysis, Index, Table, TableBuilder};
 use model::{CqlType, Deletion, Schema, Token};
 use shard::{LATER_S, TABLE, config, index_of, make, on_sim, schema_of, select_all};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// `CREATE TABLE t (k blob, c int, v int, w blob, PRIMARY KEY (k, c))`, and an index of `v` perhaps.
 fn table(is_indexed: bool) -> Table {
@@ -45,8 +47,17 @@ fn clustering(table: &Table, c: i32) -> Vec<u8> {
 
 /// Rows of one partition: `c` and `v`.
 fn record(table: &Table, key: &[u8], rows: &[(i32, i32)], timestamp: i64) -> Vec<u8> {
+    record_at(table, (Token::of_key(key), key), rows, timestamp)
+}
+
+fn record_at(
+    table: &Table,
+    (token, key): (Token, &[u8]),
+    rows: &[(i32, i32)],
+    timestamp: i64,
+) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(key), key);
+    let mut m = MutationBuilder::begin(&mut out, TABLE, token, key);
     let id = |name| table.column(name).unwrap().id;
     for (c, v) in rows {
         m.row(&clustering(table, *c), |out| {
@@ -784,6 +795,36 @@ fn a_partition_of_which_enough_is_known_is_passed_at_once() {
         let end = engine.read(&command, &mut Rows::default(), yield_now).await.unwrap();
         let asked = end.blocks + end.cached_blocks;
         assert!(end.rows == 4 && asked < 2000, "{asked} blocks for 4 of 8,000 rows");
+    });
+}
+
+/// Before: the wide partition of the table of hashes was taken for that of the key, and rows of both were passed over.
+#[test]
+fn two_keys_of_one_token_and_one_hash_are_told_apart() {
+    let mut seen = HashMap::new();
+    let (first, second) = (0..u32::MAX)
+        .find_map(|key| Some((seen.insert(xxh3_64(&key.to_be_bytes()) as u32, key)?, key)))
+        .unwrap();
+    on_sim(77, async move |_, disk, exec| {
+        let table = table(true);
+        let engine = open_large(&disk, &exec, &schema_of([table.clone()])).await;
+        let token = Token(7);
+        for (key, count) in [(first, 60), (second, 4000)] {
+            let rows: Vec<(i32, i32)> = (0..count).map(|c| (c, 5)).collect();
+            for rows in rows.chunks(200) {
+                let key = key.to_be_bytes();
+                shard::write(&engine, &record_at(&table, (token, &key), rows, 1)).await.unwrap();
+            }
+        }
+        shard::flush(&engine).await;
+        let mut command = select(&table, Operator::Equal, 5);
+        for page_rows in [7, 10, 1000] {
+            assert_eq!(compare(&engine, &command, page_rows).await, 4060);
+        }
+        command.limits.rows_per_partition = 1;
+        for page_rows in [1, 4] {
+            assert_eq!(compare(&engine, &command, page_rows).await, 2);
+        }
     });
 }
 

@@ -14,7 +14,7 @@
 //!
 //! Invariants
 //! 1. Only tokens of the views are read; a file that straddles owners gives each its own part.
-//! 2. A tombstone is purged only if nothing outside the merge, memtables and live log segments included,
+//! 2. A tombstone is purged only if nothing outside the merge, memtables included,
 //!    can hold something it covers: the owner says so for each partition, at the time it is merged.
 //! 3. What two fragments have of one partition is apart: a range deletion that reaches over the cut ends there in
 //!    the one and begins there in the other, the head is in the first only. A partition is cut only if its tombstone

@@ -269,17 +269,17 @@ impl<'r> Candidates<'r> {
     }
 
     /// Goes behind a partition: of one that has many blocks in a file, no posting is looked at any more.
-    pub(super) fn pass_partition(&mut self, token: Token, key: &[u8]) {
+    pub(super) async fn pass_partition(&mut self, token: Token, key: &[u8]) -> Result<()> {
         let is_behind = |source: &Source<'_>| match &source.head {
             Some(head) => !head.is_of(token, key),
             None => source.begin > token || (source.is_done && source.is_empty()),
         };
         if self.sources.iter().all(is_behind) {
-            return;
+            return Ok(());
         }
         for source in &mut self.sources {
-            if let Kind::File { view, ready, place, .. } = &mut source.kind
-                && let Some(last) = view.sstable.last_place_of(token, key)
+            if let Kind::File { view, reading, ready, place, .. } = &mut source.kind
+                && let Some(last) = view.sstable.last_place_of(token, key, *reading).await?
             {
                 let left = ready.partition_point(|other| *other < last);
                 ready.drain(..left);
@@ -288,6 +288,7 @@ impl<'r> Candidates<'r> {
         }
         let key = [key, &[0]].concat();
         self.seek(&Named { token, key, clustering: None });
+        Ok(())
     }
 
     /// The rows of a partition, up to a number. `first` is the clustering of the candidate that was taken of it.

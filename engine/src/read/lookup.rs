@@ -222,7 +222,7 @@ impl<'r> Read<'r> {
             Some(resume) => self.slices_after(resume).map(Cow::Owned),
         };
         let Some(slices) = slices else {
-            candidates.pass_partition(token, &key);
+            candidates.pass_partition(token, &key).await?;
             return Ok(());
         };
         let most = match self.command.reversed {
@@ -265,7 +265,7 @@ impl<'r> Read<'r> {
             }
             first = candidates.take().clustering;
         }
-        candidates.pass_partition(token, &key);
+        candidates.pass_partition(token, &key).await?;
         let (clustering, partition_done, rows_of_partition) = (None, true, 0);
         *last = Some(Resume { token, key, clustering, partition_done, rows_of_partition });
         Ok(())

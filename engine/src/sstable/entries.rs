@@ -27,6 +27,7 @@ use super::block::{Block, Inner};
 use super::file::{HeadPlace, Reading, Sstable};
 use super::frame::Kind;
 use super::row_index::{Found, search};
+use super::wide::Wide;
 use crate::error::Result;
 use crate::index::Place;
 use crate::limits::INDEX_LEVELS_MAX;
@@ -131,7 +132,7 @@ impl Sstable {
         clustering: &[u8],
         reading: Reading,
     ) -> Result<Place> {
-        let block = match self.wide.find(token, key) {
+        let block = match self.wide_of(token, key, reading).await? {
             None => self.directory.candidates(token).0,
             Some(wide) => {
                 let (mut node, mut block) = (wide.root, wide.first_block as usize);
@@ -161,7 +162,7 @@ impl Sstable {
         slices: &[Slice],
         reading: Reading,
     ) -> Result<u64> {
-        let Some(wide) = self.wide.find(token, key) else { return Ok(0) };
+        let Some(wide) = self.wide_of(token, key, reading).await? else { return Ok(0) };
         let (first, last) = (wide.first_block, wide.last_block);
         let mut blocks = 0;
         for slice in slices.iter().take(SLICES_COUNTED) {
@@ -181,9 +182,23 @@ impl Sstable {
     }
 
     /// The last block of a partition that has several.
-    pub(crate) fn last_place_of(&self, token: Token, key: &[u8]) -> Option<Place> {
-        let wide = self.wide.find(token, key)?;
-        Some(Place { block: wide.last_block, entry: 0 })
+    pub(crate) async fn last_place_of(
+        &self,
+        token: Token,
+        key: &[u8],
+        reading: Reading,
+    ) -> Result<Option<Place>> {
+        let wide = self.wide_of(token, key, reading).await?;
+        Ok(wide.map(|wide| Place { block: wide.last_block, entry: 0 }))
+    }
+
+    /// The wide partition of a key. The table has hashes, so the key is compared where the partition begins.
+    async fn wide_of(&self, token: Token, key: &[u8], reading: Reading) -> Result<Option<&Wide>> {
+        let Some(wide) = self.wide.find(token, key) else { return Ok(None) };
+        let frame = self.directory.frame(wide.first_block as usize);
+        let slots = self.slots(frame, Kind::Data, reading).await?;
+        let head = Block::new(&slots).head(0).map_err(|what| self.corrupt(frame.0, what))?;
+        Ok((head.key == key).then_some(wide))
     }
 
     /// A place behind all that the file has of tokens up to this one.
