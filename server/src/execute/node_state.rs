@@ -1,6 +1,17 @@
 //! What one core knows beside its data: who this node is, its clients, the statements they prepared.
 //!
 //! Built when the shard is open, and complete from then on.
+//!
+//! 1. Each core has its own sessions, prepared statements, ids and functions. Only the guardrails are shared with other
+//!    cores, since an operator may change them while the node runs.
+//! 2. The clock stands still during a pass: `now_us`, `monotonic` and `ns` give the time of the pass. Only `exact_ns`
+//!    reads the kernel's clock.
+//! 3. A core's clock never gives a timestamp twice. A timestamp that the client sends is used as it is.
+//! 4. `compile_and_keep` looks under two ids first, with and without the keyspace, since a text that names all its
+//!    keyspaces is kept without one (`statement.rs`).
+//!
+//! Not here: tables, memtables and the schema, which the shard has (`shard/src/schema.rs`); what the counts of
+//! statements are (`statements.rs` of the crate); how requests are run (`execute.rs`).
 
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;

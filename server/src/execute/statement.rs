@@ -1,5 +1,18 @@
-//! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each
-//! protocol version, made when first asked for.
+//! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each protocol version, made
+//! when a client first asks for it (that of version 5: when the statement is compiled).
+//!
+//! 1. `compile` parses the text, prepares the plan, refuses metadata that is too long, and computes two ids.
+//! 2. `id` is what EXECUTE names: the MD5 of keyspace and text. The keyspace is left out if the text names the keyspace
+//!    of each table.
+//! 3. `result_id` is the MD5 of the result's metadata as version 5 writes it. A v5 client sends it back with EXECUTE;
+//!    if it differs, the answer carries the new metadata (`Known::Old`).
+//!
+//! Invariants: a statement is never changed, only its counters and the metadata that is kept are filled in later. It is
+//! valid while [`ServerStatement::is_valid`] says so: tables are compared by pointer, so any change of a table makes
+//! the statements of that table invalid.
+//!
+//! Not here: the cache of statements (`prepared.rs`), the cost of statements (`statements.rs`), the compiler itself
+//! (`cql/src/prepare.rs`).
 
 use std::cell::{Cell, OnceCell};
 
