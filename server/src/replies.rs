@@ -51,7 +51,7 @@ enum Place {
 }
 
 impl Ready {
-    /// Takes in what was ready later.
+    /// Appends the answers that became ready later.
     fn append(&mut self, later: Ready) {
         let shift = self.bytes.len() - later.begin;
         self.bytes.extend_from_slice(&later.bytes[later.begin..]);

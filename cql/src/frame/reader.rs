@@ -13,8 +13,8 @@
 //! [inet]                        a length of 1 byte, 4 or 16, the address, and the port as [int]
 //! ```
 //!
-//! Source: section 3 of the specifications of the native protocol, versions 3 to 5. The texts of errors are Cassandra's
-//! (`CBUtil`).
+//! Source: the specifications of the native protocol, versions 3 to 5 ("Notations"). The texts of errors are
+//! Cassandra's (`CBUtil`).
 //!
 //! Not here: the other way (`writer.rs`), messages (`request.rs`, `client.rs`), the values inside of `[bytes]`, which
 //! are checked by their types (`model/src/types/check.rs`).

@@ -11,7 +11,7 @@
 //! 4. After the last statement `warnings` says what the client should know.
 //!
 //! Two tables of one keyspace with one token count as one partition, since Cassandra writes them as one mutation. The
-//! warnings and their thresholds are those of its `BatchStatement`.
+//! warnings are those of its `BatchStatement`.
 //!
 //! Not here: which statements may be in one batch (`prepare/batch.rs`), batches with conditions (`conditions.rs`),
 //! BATCH messages and which cores own what is written (`server/src/execute/batch.rs`).

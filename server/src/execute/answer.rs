@@ -185,7 +185,7 @@ fn none_of(consistency: Consistency) -> Tally {
     Tally { consistency, received: 0, required: 1 }
 }
 
-/// Puts an error of storage: `failed` unless there is a better word for it.
+/// Appends an error of storage: `failed`, unless the protocol has a better code for it.
 fn put_storage(
     error: &engine::Error,
     failed: Failure<'_>,

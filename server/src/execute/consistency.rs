@@ -29,9 +29,9 @@ use crate::system;
 /// The replication of a keyspace, as far as consistency levels depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replication {
-    /// It is computed where it is asked for: any level of a read is kept.
+    /// Its rows are computed when they are read: any level of a read is kept.
     Virtual,
-    /// Each partition has so many replicas.
+    /// Each partition has this many replicas.
     Replicas(i32),
 }
 
@@ -119,8 +119,8 @@ pub(super) fn check_counter_write(level: Consistency, table: &str) -> Result<(),
     Ok(())
 }
 
-/// Refuses a serial level that is none. Cassandra says so of conditional updates only and ignores
-/// it elsewhere.
+/// Refuses a serial level that is neither SERIAL nor LOCAL_SERIAL. Cassandra does so for conditional updates only and
+/// ignores the level elsewhere.
 #[inline]
 pub(super) fn check_serial(parameters: &Parameters<'_>) -> Result<(), ExecuteError> {
     if parameters.serial_consistency.is_some_and(|level| !level.is_serial()) {

@@ -43,13 +43,13 @@ pub(crate) struct ServerStatement {
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
     pub(super) compiled: Prepared,
-    /// What it has in common with those that differ from it by values alone.
+    /// What the statement has in common with those that differ from it by values alone.
     fingerprint: String,
     /// Where its executions are counted.
     pub(super) place: Cell<StatementPlace>,
-    /// The same of batches that begin with it, logged and others.
+    /// Where BATCH messages that begin with the statement are counted: logged ones, and others.
     pub(super) batch_places: [Cell<StatementPlace>; 2],
-    /// Of the keyspaces it reads or writes.
+    /// The replication of each keyspace that the statement reads or writes.
     pub(super) replication: Vec<Replication>,
     markers: PerVersion,
     result: PerVersion,
@@ -257,7 +257,7 @@ impl ServerStatement {
         })
     }
 
-    /// Whether it is answered with rows that are known when it is prepared.
+    /// Whether the statement is answered with rows whose columns are known when it is prepared.
     fn has_rows(&self) -> bool {
         matches!(self.compiled.statement, Statement::Select(_) | Statement::Explain(_))
     }

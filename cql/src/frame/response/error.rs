@@ -11,7 +11,7 @@
 //!   AlreadyExists, Unprepared, FunctionFailure: the names, or the id, of what is meant
 //! ```
 //!
-//! Source: section 9 of the specifications of the native protocol, versions 3 to 5.
+//! Source: the specifications of the native protocol, versions 3 to 5 ("Error codes").
 //!
 //! Not here: which failure of a request is which (`server/src/execute/answer.rs`), the codes (`frame/error.rs`).
 

@@ -1,8 +1,8 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
 //!
 //! What parses is not yet a write that makes sense: the same column may be set twice, the numbers of columns and values
-//! may differ, a part of a USING may stand there several times. All of it is kept, so that `prepare` can refuse it in
-//! Cassandra's words and order.
+//! may differ, a part of a USING may stand there several times. All of it is kept, so that `prepare` can judge it in
+//! Cassandra's order and words.
 //!
 //! Not here: relations, operators and operands, which a SELECT has as well (`select.rs`), the grammar
 //! (`parser/modify.rs`), plans (`plan/write.rs`).
