@@ -2,6 +2,19 @@
 //!
 //! Bound values are checked against the types of their markers once, here, so that nothing after
 //! has to. They stay where they lie in the request.
+//!
+//! 1. `Bindings::none` has the time of the statement and no values. `bind` fills it: by name if the client sent names,
+//!    else in order.
+//! 2. A value is found by the number of its marker. The first 24 lie in the bindings themselves, so that most
+//!    statements allocate nothing here; the others lie in a `Vec`.
+//! 3. An `INSERT JSON` gets bindings of its own (`with_json`): the same values, and those that its text has.
+//!
+//! Invariants: the values of one execution see one time; a value that is bound is null, unset, or valid bytes of the
+//! marker's type. Sets and maps of a client may be out of order: the terms that need an order sort them
+//! (`expr/collection.rs`).
+//!
+//! Not here: values as they lie in a request (`frame/request/values.rs`), which type a marker has (`expr/compile.rs`),
+//! how terms ask for values (`expr/env.rs`).
 
 use std::collections::HashMap;
 

@@ -1,4 +1,10 @@
 //! What the language refuses, each with the protocol's code for it.
+//!
+//! A variant is a code of the protocol; `Guardrail` has that of `Invalid`, and is told apart since its text is a
+//! warning, too. The texts are Cassandra's wherever it refuses the same thing: drivers, tools and tests know them.
+//!
+//! Not here: failures of storage and time-outs (`server/src/execute/answer.rs`), where a text does not parse
+//! (`lang/syntax_error.rs`), all codes there are (`frame/error.rs`), bytes that are no message, which are `Malformed`.
 
 use std::fmt;
 

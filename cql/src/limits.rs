@@ -1,6 +1,12 @@
 //! Every bound of this crate, by name, and how the bounds relate.
 //!
 //! A limit is checked before the bytes it limits are allocated or walked.
+//!
+//! In order: frames and segments, statements and their memory, results and pages, batches, numbers of any length, JSON,
+//! names and functions of users.
+//!
+//! Not here: limits of what is stored, of cells, keys and types (`model/src/limits.rs`), limits of a core
+//! (`server/src/limits.rs`), limits that an operator sets (`guardrails.rs`).
 
 use model::limits::{COLUMNS_MAX, MUTATION_BYTES_MAX, TYPE_DEPTH_MAX};
 
@@ -99,7 +105,7 @@ pub const NUMBER_DIGITS_MAX: usize = 100_000;
 /// the square. A longer one is stored, read, and compared as the bytes it is.
 pub const NUMBER_BYTES_MAX: usize = 64 << 10;
 /// Most bytes of a varint or decimal that a statement adds to, or adds (`v = v + n IF ..`): it is done while others of the
-/// partition wait. Room for the 10,000 digits that a decimal has at most after it was computed.
+/// partition wait. Space for the 10,000 digits that a decimal has at most after it was computed.
 pub const SUM_NUMBER_BYTES_MAX: usize = 5 << 10;
 
 const _: () = assert!(model::limits::TYPE_BYTES_MAX < DESCRIPTION_BYTES_MAX, "a column fits");

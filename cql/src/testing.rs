@@ -2,6 +2,11 @@
 //!
 //! It does with mutations and read commands what storage promises, in the simplest way there is:
 //! every read sorts, merges and filters everything.
+//!
+//! Statements go the whole way from text to a record, and from a read command to rows, which are compared as JSON. An
+//! aggregate over a range is made a second time in parts, and must be the same. Conditional writes and changes of lists
+//! are bound and not applied: they need the owner (`engine/src/read_before_write.rs`). Not here: frames, and what
+//! storage does.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

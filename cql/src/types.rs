@@ -1,5 +1,15 @@
-//! Types as written to types as known: user-defined ones are looked up, and what may not stand
-//! inside what is refused.
+//! Types as written to types as known: user-defined ones are looked up, and what may not stand inside what is refused.
+//!
+//! 1. `resolve_type` walks the type as it was written, the innermost first, and checks the limits of the whole.
+//! 2. What is in a `frozen<>` or in a tuple is frozen, whether it says so or not; what is in a vector says so itself.
+//! 3. A user type must be of the keyspace of the statement. Its definition becomes a part of the type.
+//! 4. The name of a class goes to `types/marshal.rs`.
+//!
+//! Refused: counters inside of collections and tuples, collections and user types that are not frozen inside of
+//! collections, durations where an order is needed (sets, keys of maps). The words are Cassandra's (`CQL3Type.Raw`).
+//!
+//! Not here: which types a column may have (`ddl/table.rs`), types as text (`model/src/types.rs`), the grammar
+//! (`lang/parser/types.rs`).
 
 mod marshal;
 

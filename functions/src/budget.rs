@@ -3,6 +3,19 @@
 //! Time is what the thread has computed: on a machine with more to do than it has cores a thread waits for tens of
 //! milliseconds, and a call that did nothing is not ended for that. As asking for it takes longer than asking for the
 //! time of day, that is looked at first.
+//!
+//! 1. `refill` begins a call of a function in Lua; `count` says when its body runs, since what runs around the body is
+//!    not counted.
+//! 2. While the body runs, `look` is called every few instructions and before each function that the body calls. It
+//!    takes the instructions from the budget and looks at the time.
+//! 3. Loops of this crate that stand for loops of Lua's library take steps of matching; the conversion of values looks
+//!    at the time alone.
+//! 4. The memory of varints and decimals is added when a body computes one, and taken back when Lua drops it.
+//!
+//! Invariant: a call that was too late once stays too late, so a body cannot go on after the error.
+//!
+//! Not here: WebAssembly's fuel, of which only [`Timer`] is used (`wasm.rs`), the memory of a state (`lua.rs`), the
+//! limits themselves (`limits.rs`), the time of all calls of a core together (`lib.rs`).
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

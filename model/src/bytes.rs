@@ -1,6 +1,21 @@
 //! The two ways our own encodings write a number: LEB128 for lengths, little-endian for the rest.
 //!
 //! [`Cursor`] is the only reader: it never reads past its slice and never panics on short input.
+//!
+//! ```text
+//! varint  1xxxxxxx* 0xxxxxxx    LEB128: seven bits a byte, the low ones first; at most ten bytes for 64 bits
+//! fixed   u16 u32 u64 i64       little-endian
+//! bytes   length:varint bytes
+//! uuid    16 bytes              in the order in which a uuid is written
+//! ```
+//!
+//! Mutations, rows, conditions, paging states and the files of the engine are made of these.
+//!
+//! Invariant: a length is checked against what is left before anything is taken, so a wrong length is
+//! `Error::Malformed` and never an allocation.
+//!
+//! Not here: the numbers of the native protocol, which are big-endian (`cql/src/frame/reader.rs`), Cassandra's vints
+//! inside of values (`types/vint.rs`), numbers whose bytes sort (`ordered.rs`).
 
 use std::cmp::Ordering;
 

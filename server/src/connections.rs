@@ -3,6 +3,16 @@
 //! A late answer and an event of the poller name slot and generation, so neither reaches the next
 //! tenant of a slot. Two lists ride along: who is to be served in the next pass, and who has
 //! something to send; a connection is in each at most once.
+//!
+//! Invariants
+//! 1. The generation of a slot grows when its connection is removed, so an id that was given before finds nothing.
+//! 2. A mark (`to_serve`, `to_flush`) is set if the connection's id is in the list of that name. A list may also have
+//!    ids of connections that are removed since: the caller finds no connection for such an id, and goes on.
+//! 3. `take_to_serve` and `take_to_flush` empty a list and its marks, so a connection that is named again meanwhile is
+//!    in the list of the next pass.
+//!
+//! Not here: the state of one connection (`connection.rs`), the order of a pass (`pass.rs`), the frames of late answers
+//! (`replies.rs`).
 
 use crate::connection::Connection;
 use crate::session::ConnectionId;

@@ -1,4 +1,14 @@
 //! Every bound of the server, with the relations between them.
+//!
+//! In order: memory and disk of the process, connections and their time-outs, one pass, requests in flight, answers,
+//! time-outs of statements, changes of the schema, the admin socket, what is shown to operators.
+//!
+//! 1. `_MEMORY_DIVISOR` is a part of a shard's memory: 10 means at most 1/10 of it.
+//! 2. Limits that depend on each other are related by `assert!` at compile time.
+//! 3. A limit that can be configured is here as its default or its bound (`config.rs`).
+//!
+//! Not here: limits of one frame or statement (`cql/src/limits.rs`), of storage (`engine/src/limits.rs`), of the
+//! mailboxes and jobs of a core (`shard/src/limits.rs`), and limits that an operator sets (`guardrails.rs`).
 
 use std::time::Duration;
 

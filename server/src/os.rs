@@ -1,5 +1,15 @@
 //! The few system calls that std does not wrap: listeners that share a port, who is at the other
 //! end of a socket, limits, pages of memory.
+//!
+//! 1. `bind_listener`: a socket with SO_REUSEPORT for each shard. `start_listening` in the order of the shards: the
+//!    kernel numbers the sockets of a port in that order.
+//! 2. `steer` attaches a BPF program of three instructions to one socket, which counts for all sockets of the port: it
+//!    loads the source port, divides by the number of listeners, and returns the rest as the number of the socket.
+//! 3. The others are single calls: `peer_user` and `own_user` for the admin socket, `raise_open_files` and
+//!    `disable_huge_pages` before the cores start.
+//!
+//! Not here: which ports there are, and the trial of `steer` at start (`listen.rs`); epoll, eventfd and the CPUs of a
+//! process (`shard/src/os/`).
 #![expect(unsafe_code, reason = "socket options and rlimits have no wrapper in std")]
 
 use std::io;

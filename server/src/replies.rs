@@ -3,6 +3,18 @@
 //! A task, or the log's completion, appends the frame of an answer and wakes the pass, which hands
 //! each frame to its connection: a pass all short ones, and of long ones as many as its time allows. Invariant: frames
 //! are delivered in the order in which they were made, each once.
+//!
+//! ```text
+//! bytes   [ delivered │ frame │ frame │ ... ]     short frames, one after the other, in one buffer
+//! frames  [ (connection, end in bytes) or (connection, a long frame of its own) ... ]     in order
+//! ```
+//!
+//! 1. `put` and `push` append one whole frame to the shared buffer. `hand_over` keeps a long frame as it is.
+//! 2. `deliver`, once a pass, takes all that is ready. Frames that come while it delivers are for the next pass, and
+//!    stand after those that this pass has left.
+//!
+//! Not here: answers that are made inside the pass, which go straight into the buffer of their connection
+//! (`connection.rs`); what a connection does with a frame (`pass.rs`).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -39,7 +51,7 @@ enum Place {
 }
 
 impl Ready {
-    /// Takes in what was ready later.
+    /// Appends the answers that became ready later.
     fn append(&mut self, later: Ready) {
         let shift = self.bytes.len() - later.begin;
         self.bytes.extend_from_slice(&later.bytes[later.begin..]);

@@ -1,4 +1,15 @@
 //! CREATE, ALTER and DROP KEYSPACE; the options are read by [`KeyspaceOptions`].
+//!
+//! 1. CREATE: the name, the names of the properties, whether the keyspace is there, and then the values of the
+//!    properties, in Cassandra's order.
+//! 2. ALTER: the properties are set on those that the keyspace has. What stays the same is no change; an empty map of
+//!    `replication` is left out.
+//! 3. DROP: the change names the keyspace; its tables go with it.
+//!
+//! Invariant: a keyspace of the server's own is never changed.
+//!
+//! Not here: what each option means (`model/src/options/keyspace.rs`, `model/src/options/replication.rs`), guardrails
+//! (`guarded.rs`), the snapshot before a DROP (`server/src/execute/schema.rs`).
 
 use model::options::{KEYSPACE_OPTIONS, KeyspaceOptions, Place};
 use model::schema::SchemaChange;

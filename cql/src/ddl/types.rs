@@ -2,6 +2,19 @@
 //!
 //! A type that changes takes along every type and table that is made of it: columns hold the
 //! definition itself, so that nothing else ever has to look it up.
+//!
+//! 1. CREATE: the name, then the fields with their types. A user type in a field must be frozen, a counter cannot be
+//!    one.
+//! 2. ALTER .. ADD puts a field at the end. It is refused if the type would hold itself, if a partition key holds the
+//!    type, or if ordered values of the type cannot grow (`model/src/ordered.rs`).
+//! 3. ALTER .. RENAME is refused while the first state of an aggregate is written with these names.
+//! 4. DROP is refused while functions, aggregates, types or columns use the type.
+//!
+//! Invariant: after a change every type, column, dropped column and function is within the limits of types, since a
+//! start reads all of them again.
+//!
+//! Not here: types as written to types as known (`cql/src/types.rs`), how the change is applied
+//! (`model/src/schema/change.rs`).
 
 use std::collections::HashSet;
 use std::fmt;

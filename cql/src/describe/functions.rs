@@ -1,6 +1,16 @@
 //! Functions and aggregates of users: their names with types, and the statements that would make them again.
 //!
 //! As Cassandra writes them (`UDFunction.toCqlString`), but that a body with `$$` in it is quoted so that it can be read.
+//!
+//! `callables` lists the functions or aggregates of a keyspace in Cassandra's order; `create_function` and
+//! `create_aggregate` write one of them. Types are written without the `frozen` around them, which says nothing about a
+//! value of a function.
+//!
+//! Invariant: the statement that is written makes the same function again. A body is between `$$`, or in quotes where
+//! it has `$$` in it or ends with `$`.
+//!
+//! Not here: which elements a DESCRIBE has (`describe.rs`), tables and types (`text.rs`), the grammar
+//! (`parser/function.rs`).
 
 use model::CqlType;
 use model::schema::{Keyspace, UserAggregate, UserFunction};

@@ -1,6 +1,14 @@
-//! The statements that would make a keyspace, a type or a table again, as Cassandra writes them.
+//! The statements that would make a keyspace, a type, an index, a table or a view again, as Cassandra writes them.
 //!
-//! Run in order, what `DESCRIBE SCHEMA` prints gives back the same schema.
+//! 1. Each function makes one statement from the schema alone. Options come in the order of the list of options.
+//! 2. With internals a table has its id, and its dropped columns: each is made, dropped at its time, and added again if
+//!    it came back.
+//! 3. A compact table is a comment, as in Cassandra: CQL cannot make what it hides.
+//!
+//! Invariant: run in order, what `DESCRIBE SCHEMA` prints gives back the same schema, but for compact tables.
+//!
+//! Not here: which elements a DESCRIBE has, and in which order (`describe.rs`), functions (`functions.rs`), values as
+//! constants (`literal/show.rs`), the rows of `system_schema` (`server/src/system/schema_rows.rs`).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,21 @@
 //! Collections, tuples and vectors that are put together from terms.
+//!
+//! ```text
+//!                a part that is null    a part that is not set
+//! collection     refused                refused
+//! vector         refused                refused
+//! tuple          null                   refused
+//! user type      null                   refused; null if the type is not frozen
+//! ```
+//!
+//! 1. The parts are evaluated in their order. Their bytes are counted, and a value that would be longer than a cell may
+//!    be is refused before it is put together.
+//! 2. The value is written in its wire form: a collection has the number of its elements before them, and each part has
+//!    its length before it, -1 for null. In a vector only parts without a fixed length have one.
+//! 3. Sets and maps are sorted, and of equal elements one stays (`collection.rs`).
+//!
+//! Not here: which type each part has (`infer.rs`), collections that are stored as a cell for each element
+//! (`plan/cells.rs`).
 
 use std::borrow::Cow;
 

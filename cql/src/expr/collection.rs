@@ -3,6 +3,19 @@
 //! Sets and the keys of maps are sorted by their type and have nothing twice; of equal keys the
 //! last value stays. A stored frozen collection is always in that order, since its bytes are
 //! compared as one value.
+//!
+//! 1. `put_list`, `sorted_set` and `sorted_map` write a value: the number of elements, then each with its length, both
+//!    of 4 bytes. They sort by the order-preserving form of the elements (`model/src/ordered.rs`), whose bytes compare
+//!    as the values do.
+//! 2. `normalized` brings a value of any type into that order, at every depth but inside vectors. A value that is in
+//!    order already is lent and not copied.
+//! 3. `element` and `slice` read a value that is stored: `m[k]`, `m[a..b]`.
+//!
+//! Invariant: the work of sorting is bounded before it is done ([`SortCost`]), since long decimals take time in
+//! proportion to the square of their length.
+//!
+//! Not here: the functions `collection_*`, `map_keys`, `map_values` (`function/collection.rs`), the parts of literals
+//! (`build.rs`), collections from cells (`model/src/row/collected.rs`).
 
 use std::borrow::Cow;
 

@@ -3,6 +3,18 @@
 //!
 //! Each part of an expression is drafted once and inferred once, so that the time of both is in
 //! proportion to the text, however deep it is nested.
+//!
+//! 1. `compile.rs` makes a draft of each part of the tree, the innermost first.
+//! 2. `resolve.rs` asks each argument of a call how well it fits the types that a function takes: `fit`. The three
+//!    answers are Cassandra's `AssignmentTestable.TestResult`; which type can be taken for another (`type_fit`) is its
+//!    `isValueCompatibleWith`.
+//! 3. Where nothing is expected, `natural_type` says which type a draft takes of itself.
+//! 4. `infer.rs` makes a term of the draft, for the type that is expected.
+//!
+//! Invariant: a call keeps the fits and the natural type that were computed for it, so that asking again costs nothing.
+//! Without that, calls as arguments of calls would take time exponential in their depth.
+//!
+//! Not here: which literal a type takes (`literal.rs`), which function a call means (`resolve.rs`).
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;

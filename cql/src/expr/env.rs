@@ -1,4 +1,19 @@
 //! What terms read when they are evaluated.
+//!
+//! ```text
+//! environment              asks for                                        where it is
+//! Bindings                 markers, values of an INSERT JSON                here
+//! RowView                  columns, terms that are evaluated once           `rows/source.rs`
+//! Group                    aggregates, values of the group's first row      `rows/encoder.rs`
+//! ```
+//!
+//! All have the time of the statement. An environment is asked only for what it has: the compiler puts each kind of
+//! term where its environment is (`compile.rs`), so any other question is our bug and stops the process.
+//!
+//! [`Evaluated`] keeps null apart from unset: a write leaves the cell of an unset value as it is, and a key refuses
+//! such a value. Bytes are lent from the request or the row where they lie there, and owned where a function made them.
+//!
+//! Not here: the terms (`expr.rs`), the binding of values (`bind.rs`).
 
 use std::borrow::Cow;
 

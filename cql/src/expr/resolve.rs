@@ -2,6 +2,20 @@
 //!
 //! As Cassandra's `FunctionResolver`: of several signatures the first that fits exactly is meant,
 //! else the only one that fits at all. Where a receiver is known, what does not give it is left out.
+//!
+//! 1. `overloads` lists the signatures of the name: those of users first, then the built-in ones. For `Takes::Inferred`
+//!    there is one, made of the types of the arguments.
+//! 2. A name with one signature means that one: what does not fit is refused with an error that names the argument.
+//! 3. Of several, signatures whose result does not fit the receiver are left out. The first that fits exactly is taken.
+//!    Else exactly one must fit weakly.
+//! 4. An operator of several weak fits takes the one whose operands have the type of the receiver, unless an operand is
+//!    a marker. Everything else is ambiguous and is refused.
+//!
+//! Invariant: drafts are only asked how they fit (`draft.rs`); nothing is changed or compiled here, so a call may be
+//! resolved several times, for several receivers.
+//!
+//! Not here: the look-up of names (`compile.rs`), the list of built-in functions (`function/table.rs`), the making of
+//! terms from the arguments (`infer.rs`).
 
 use std::borrow::Cow;
 

@@ -1,4 +1,21 @@
 //! What a `SELECT` reads of a row, and the slots its cells are found in.
+//!
+//! ```text
+//! compile      the columns that are named ─► Wanted: ids, ascending       v ─► 2, w ─► 5
+//!              a column in a term ─► Source: the slot of its id           w ─► Regular(1)
+//! each row     one walk over the cells fills the slots ─► a term takes the cell of its slot
+//! ```
+//!
+//! 1. The columns of a key are not cells: they are read by their position.
+//! 2. A column that is stored by element has no single cell. Its sources name the column, and the elements are looked
+//!    for in a second walk.
+//! 3. `writetime`, `maxwritetime` and `ttl` read what a cell has beside its value, so they are sources and not
+//!    functions.
+//!
+//! Invariant: ids in [`Wanted`] ascend, since cells of a row do, and one walk must find all.
+//!
+//! Not here: the walk (`rows/view.rs`), what a source gives (`rows/source.rs`), which columns a statement names
+//! (`compile.rs`).
 
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind};

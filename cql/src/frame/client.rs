@@ -2,6 +2,18 @@
 //!
 //! Decoding borrows, as on the server's side. Rows are not decoded: [`Rows::cells`] gives the bytes
 //! of each.
+//!
+//! 1. `Answer::decode` reads what stands around the message (trace id, warnings, payload), as the flags of the header
+//!    say, and then the message by its opcode.
+//! 2. Metadata and lists are walked once, so that iterating them later cannot fail. The cells of rows are not: a cell
+//!    that is cut is found when it is reached.
+//! 3. The details of an ERROR are left as bytes, since they differ by code and version (`response/error.rs`).
+//!
+//! Invariant: bytes that are no answer give [`Malformed`] and never a panic; types of types are read to a depth of
+//! `TYPE_DEPTH_MAX`.
+//!
+//! Not here: what a client sends (`request.rs`, each message's `put`), frames and segments (`frame_reader.rs`), a
+//! client with sockets (the crate `tools`).
 
 use model::limits::TYPE_DEPTH_MAX;
 

@@ -1,4 +1,12 @@
 //! What can be wrong on the wire: the protocol's error codes, and bytes that are no message.
+//!
+//! [`Malformed`] is what all decoders of this folder give, on both sides. Its text is Cassandra's where drivers and
+//! tests know one. The codes are those of the protocol's specifications, versions 3 to 5 ("Error codes"); not all of
+//! them are sent here.
+//!
+//! Not here: what an ERROR carries beside its text, and codes that an older version does not know
+//! (`response/error.rs`), which refusal of the language has which code (`cql/src/error.rs`), which failure of a request
+//! has which (`server/src/execute/answer.rs`).
 
 use std::borrow::Cow;
 use std::fmt;

@@ -3,6 +3,21 @@
 //! Every read either stays inside the body or is a [`Malformed`]; nothing allocates. Collections
 //! (`[string list]`, `[string map]`, ...) are walked once when they are read, so that iterating
 //! them later cannot fail.
+//!
+//! ```text
+//! [byte] [short] [int] [long]   1, 2, 4, 8 bytes, big-endian; byte and short unsigned, the others signed
+//! [string] [long string]        a length of 2 or 4 bytes, then UTF-8
+//! [bytes] [value]               a length of 4 bytes, then bytes; -1 is null, -2 of a [value] is "not set"
+//! [short bytes]                 a length of 2 bytes, then bytes
+//! [string list] [string map]    a count of 2 bytes, then strings, or pairs of strings
+//! [inet]                        a length of 1 byte, 4 or 16, the address, and the port as [int]
+//! ```
+//!
+//! Source: the specifications of the native protocol, versions 3 to 5 ("Notations"). The texts of errors are
+//! Cassandra's (`CBUtil`).
+//!
+//! Not here: the other way (`writer.rs`), messages (`request.rs`, `client.rs`), the values inside of `[bytes]`, which
+//! are checked by their types (`model/src/types/check.rs`).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -114,7 +129,7 @@ impl<'a> Reader<'a> {
         text(self.take(usize::from(bytes)).map_err(|_| CUT)?)
     }
 
-    /// Reads a `[long]`: eight bytes, signed, big-endian.
+    /// Reads a `[long string]`: an `[int]` length and UTF-8.
     pub fn long_string(&mut self) -> Result<&'a str> {
         const CUT: Malformed = Malformed::with(
             "Not enough bytes to read an UTF8 serialized string preceded by its 4 bytes length",
@@ -133,7 +148,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a `[short]`: two bytes, unsigned, big-endian.
+    /// Reads `[short bytes]`: a `[short]` length and bytes.
     pub fn short_bytes(&mut self) -> Result<&'a [u8]> {
         const CUT: Malformed =
             Malformed::with("Not enough bytes to read a byte array preceded by its 2 bytes length");

@@ -2,6 +2,12 @@
 //!
 //! Lengths that a notation cannot hold are our own bug (we chose what to send), except in
 //! [`string`], which cuts: error texts quote what clients sent.
+//!
+//! Invariants: each function appends and never looks at what is there; what is written is read back equal by the
+//! function of the same name in `reader.rs`, but for texts and lists that were cut.
+//!
+//! Not here: headers, whose length is set when the frame is done (`header.rs`, `response.rs`), and types
+//! (`response/option.rs`).
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -2,6 +2,12 @@
 //!
 //! Names, reasons and texts are those of Apache Cassandra 5.0 (`Guardrails.java`, `GuardrailsOptions.java`). Not here: what
 //! is compared with a threshold, and where (`ddl/guarded.rs`, and the server's `execute`).
+//!
+//! A new guardrail is a variant of [`Guardrail`], a row at the same place in [`GUARDRAILS`], and its words: in
+//! `feature` if it is on or off, in `passed` or `passed_by_statement` if it has thresholds, in `values` if it lists
+//! values. The settings have their names from the row.
+//!
+//! Invariant: a guardrail's number is its place in the table; a test of `guardrails/tests.rs` checks it.
 
 use super::{Kind, Strength, Unit};
 

@@ -2,6 +2,19 @@
 //!
 //! Values are looked at in the record that was bound: what is written counts, and not what is there already. Sizes are
 //! counted as Cassandra does: a cell of a collection is its value, its path and 20 bytes.
+//!
+//! 1. `check_write` and `check_batch` look at the statement: a timestamp of the user's, how far it is from now, changes
+//!    of lists that read before they write.
+//! 2. `check_write_levels` looks at the consistency level, and at the serial level.
+//! 3. `check_values` walks the bound record: each row, each cell. Cells of one column stand together, so a collection
+//!    is added up as its cells come.
+//! 4. `check_disk` looks at how full the disk is.
+//!
+//! A check adds a warning, or refuses the write with the first violation.
+//!
+//! Not here: the thresholds and their settings (`guardrails.rs`), the words (`list.rs`), reads (`reads.rs`), where
+//! these checks are called (`server/src/execute/write.rs`, `server/src/execute/guarded.rs`), limits that cannot be set
+//! (`limits.rs`).
 
 use std::sync::Arc;
 

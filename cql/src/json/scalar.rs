@@ -2,6 +2,17 @@
 //!
 //! Every scalar may be a JSON string in the form of its CQL constant; numbers and booleans may stand for themselves.
 //! The texts of errors are those of Cassandra's `fromJSONObject`.
+//!
+//! 1. The first character says what stands there: `"` a string, `t` or `f` a boolean, a digit or `-` a number.
+//! 2. A string is read by the type's own constant (`literal.rs`); `date`, `time`, `uuid`, `inet`, `blob` and the like
+//!    have no other form.
+//! 3. A number is read from its digits as they stand: it never becomes a double on the way.
+//! 4. Whatever the type cannot be is refused by what Cassandra expects of the type.
+//!
+//! Invariant: an error shows at most `JSON_SHOWN_BYTES_MAX` bytes of a text.
+//!
+//! Not here: null, lists, maps and user types (`value.rs`), JSON as errors show it (`shown.rs`), values to JSON
+//! (`expr/function/json.rs`).
 
 use std::borrow::Cow;
 

@@ -3,6 +3,22 @@
 //! A rule either takes what it expects or fails at the token where it cannot go on; nothing is
 //! tried twice, save a look ahead over a name or a type. Every keyword that was asked for and not
 //! found at a token is remembered until the next one, for the hint of an error.
+//!
+//! 1. `parse` refuses texts that are too long, makes tokens of the whole text, and reads one statement. Semicolons may
+//!    follow, and then the end.
+//! 2. The first word chooses the rule of the statement. A rule looks at tokens (`peek`, `at_word`), passes them
+//!    (`advance`, `accept`, `expect`), and gives a part of the tree.
+//! 3. What goes deeper into expressions or types calls `nested`, which counts the levels.
+//! 4. A statement that CQL has and this server has not becomes `Statement::Unsupported`; its rest is passed over.
+//!
+//! Invariants: the token `End` is never passed, so there is always one to look at; depth and height of the tree are
+//! bounded.
+//!
+//! Source: `Parser.g` of Cassandra 5.0, with the additions of ScyllaDB. The words of errors are those of its generated
+//! parser: "no viable alternative" where several rules might go on, "mismatched input" where one token is expected.
+//!
+//! Not here: tokens (`lexer.rs`), errors with their hints (`syntax_error.rs`), what names and types mean (`prepare`,
+//! `ddl`).
 
 mod alter;
 mod create;

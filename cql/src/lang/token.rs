@@ -1,4 +1,9 @@
 //! A token: what kind of thing it is and which bytes of the statement it covers.
+//!
+//! A token is a kind and two offsets, and is copied at will: its text stays in the statement, and [`Token::content`]
+//! makes a `String` of it only where the tree keeps one. A statement ends with a token `End`, which covers no bytes.
+//!
+//! Not here: how tokens are told apart (`lexer.rs`), the keywords (`keyword.rs`).
 
 use super::keyword::Keyword;
 

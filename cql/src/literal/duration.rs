@@ -3,6 +3,21 @@
 //! ```text
 //! wire := months days nanoseconds       each a zigzagged vint (`model/src/types/vint.rs`)
 //! ```
+//!
+//! ```text
+//! text := [-] ( digits unit )*       y mo w d h m s ms us ns, from the longest to the shortest, each once
+//!       | [-] P 1Y2M3DT4H5M6S        ISO 8601; also P2W
+//!       | [-] P 0001-02-03T04:05:06  its alternative form
+//! ```
+//!
+//! 1. `Sum` adds the parts up: years to months, weeks to days, hours and shorter units to nanoseconds.
+//! 2. One sign stands before all.
+//!
+//! Invariant: a sum that is larger than its part can hold is refused before it is made; so are units out of order.
+//! Source: Cassandra's `Duration`, with its words.
+//!
+//! Not here: whether bytes are a duration (`model/src/types/check.rs`), a duration added to a time
+//! (`expr/function/arithmetic.rs`).
 
 use std::str::FromStr;
 

@@ -1,4 +1,16 @@
-//! Integers of every width, floats, varint and decimal.
+//! Integers of every width, floats, varint and decimal: from text to the wire form, and [`Decimal`], which is computed
+//! with.
+//!
+//! 1. `from_text` reads by the type, and refuses in the words of Cassandra's `fromString`.
+//! 2. Floats are read as Java reads them, but for hexadecimal ones.
+//! 3. A decimal is its digits as a whole number, and the number of digits behind the point; both are kept as they were
+//!    written.
+//!
+//! Invariants: digits become a number in one place, `whole`, and its length is bounded there, since the time grows with
+//! the square of the length. `aligned` adds at most [`DECIMAL_SCALE_MAX`] digits.
+//!
+//! Not here: `+ - * / %` (`expr/function/arithmetic.rs`), other numbers as text (`text.rs`), the form that compares as
+//! bytes (`model/src/ordered/number.rs`).
 
 use std::str::FromStr;
 

@@ -1,4 +1,12 @@
 //! Scalars as text, as Cassandra shows them: the other way of `from_text`.
+//!
+//! Numbers are shown as Java shows them: a float by the fewest digits that read back as the same float, with an
+//! exponent below 0.001 and from 10,000,000 on. Times are UTC.
+//!
+//! Invariant: a number longer than `NUMBER_BYTES_MAX` is refused, since the time grows with the square of its length.
+//!
+//! Not here: collections, and quotes around texts (`show.rs`), JSON (`expr/function/json.rs`), from text to bytes
+//! (`literal.rs`).
 
 use std::net::IpAddr;
 

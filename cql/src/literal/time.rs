@@ -1,6 +1,23 @@
 //! Dates, times of day and timestamps as text.
 //!
 //! Dates are proleptic Gregorian and may have any year the type can hold. A timestamp without a zone is UTC (`zone.rs`).
+//!
+//! ```text
+//! date        2026-11-21                    years with more than four digits have a sign; or days, 2^31 is 1970-01-01
+//! time        12:34:56[.123456789]          or nanoseconds since midnight
+//! timestamp   2026-11-21[ T]12:34[:56[.789]][zone]     or 2026-11-21[zone], or milliseconds since 1970
+//! ```
+//!
+//! 1. [`Scanner`] reads digits and marks from left to right; each form is a few of its steps.
+//! 2. [`Civil`] becomes days by Howard Hinnant's algorithms.
+//! 3. A timestamp is days and the time of day as they are at its place, less how far the zone is ahead.
+//!
+//! Invariants: no text panics: numbers have bounded digits, years are bounded before they are computed with; a date
+//! that the calendar does not have is refused, but in a timestamp a day up to the 31st is the last day of a shorter
+//! month, as in Cassandra.
+//!
+//! Not here: zones and their names (`zone.rs`), times as they are shown (`text.rs`), functions of times
+//! (`expr/function/time.rs`).
 
 use super::zone::{Behind, ahead_ms};
 use crate::error::{Error, Result};

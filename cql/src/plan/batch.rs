@@ -2,6 +2,19 @@
 //!
 //! As in Cassandra a batch of one partition is bounded like any mutation only; what touches several
 //! is warned of and then refused.
+//!
+//! 1. `USING TIMESTAMP` of the batch is evaluated first, and is the time of all its statements.
+//! 2. Each statement appends its mutations to the record, in the order of the statements, and each mutation is added to
+//!    [`BatchSize`].
+//! 3. As soon as the batch touches more than one partition and is longer than the threshold it is refused: the rest is
+//!    not bound.
+//! 4. After the last statement `warnings` says what the client should know.
+//!
+//! Two tables of one keyspace with one token count as one partition, since Cassandra writes them as one mutation. The
+//! warnings are those of its `BatchStatement`.
+//!
+//! Not here: which statements may be in one batch (`prepare/batch.rs`), batches with conditions (`conditions.rs`),
+//! BATCH messages and which cores own what is written (`server/src/execute/batch.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,6 +3,15 @@
 //!
 //! 1. `l[i] = v`, `DELETE l[i]`, `l = l - [v, …]` are evaluated here into an index or into values.
 //! 2. Which element that is, and whether it is there, is seen where the partition is (`engine/src/read_before_write.rs`).
+//! 3. A change is appended behind the rows of its mutation (`model/src/mutation/list_change.rs`). The owner puts cells
+//!    in its place before anything goes to the log.
+//! 4. `Add` and `Clear` are changes only beside others that count elements: by themselves they are plain cells.
+//!
+//! Not set: an index that is not set is refused, or deletes nothing; a value that is not set writes nothing, but its
+//! index must be that of an element.
+//!
+//! Not here: which writes must read first (`prepare/cells.rs`), plain cells of lists (`cells.rs`), counters
+//! (`counters.rs`).
 
 use model::MutationBuilder;
 use model::mutation::{ListChange, ListOp};

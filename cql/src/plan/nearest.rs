@@ -2,6 +2,17 @@
 //!
 //! The words are Cassandra's (`SelectStatement`, `StorageAttachedIndex`). There a vector that an index cannot hold fails
 //! where it is stored; here it is refused as any other wrong value is.
+//!
+//! 1. A read: `bind` checks the LIMIT, evaluates the vector, and gives the order as storage knows it ([`Nearest`]).
+//! 2. A write: `check_vectors` looks at the mutation that was bound, for each index of vectors that the table has. What
+//!    deletes may name any vector.
+//!
+//! Invariant: a vector that is searched for, or that is written to a column with such an index, has finite parts only,
+//! and is not zero if its similarity is the cosine.
+//!
+//! Not here: which statement may have this order (`prepare/select/nearest.rs`), the search
+//! (`engine/src/read/nearest.rs`), the similarities (`model/src/types/similarity.rs`), what an index of vectors takes
+//! (`ddl/index/vector.rs`).
 
 use model::cell::Life;
 use model::limits::NEAREST_ROWS_MAX;

@@ -1,6 +1,15 @@
 //! `IF ..` to a plan: each condition compiled against its column, or refused in Cassandra's words.
 //!
-//! Not here: which rows a conditional statement may name (`write.rs`), batches (`batch.rs`).
+//! 1. `compile_test`: IF NOT EXISTS, IF EXISTS, or a list of conditions. Those of static columns come last, as
+//!    Cassandra names them in its answer.
+//! 2. `compile_condition`: the column, the part of it (an element, a field), the operator, the values as terms of the
+//!    type of that part.
+//! 3. `with_answer` adds what is answered when the condition does not hold.
+//!
+//! Invariant: a condition is never on a key or a counter; durations are not compared by order.
+//!
+//! Not here: which rows a conditional statement may name (`write.rs`), batches (`batch.rs`), the conditions of several
+//! statements in one record (`plan/conditions.rs`), whether a condition holds (`model/src/condition.rs`).
 
 use std::sync::Arc;
 

@@ -1,4 +1,18 @@
 //! Conditions that neither keys nor slices can say, as templates of the storage's filters.
+//!
+//! 1. `add` and `add_multi` make templates of a restriction when the statement is prepared: a slice is one for each of
+//!    its bounds, a tuple one for each column.
+//! 2. `FilterTemplate::eval` evaluates the values when the statement is executed. The pattern of a LIKE is read then,
+//!    since it may be bound.
+//! 3. `of_indexed` makes templates of all restrictions on columns with an index: the index may be asked with them, also
+//!    where a slice of clustering keys says the same. If the partitions are named, only filters are asked for.
+//!
+//! Invariants: a value that is null or not set is refused, but a null in an IN, which equals nothing; a template has
+//! the analysis of the index that its operator uses, so rows are judged as the index compares.
+//!
+//! Not here: which restrictions become filters, and whether that needs ALLOW FILTERING (`restrict.rs`, `rows.rs`,
+//! `partition.rs`), which index serves which (`indexed.rs`), whether a row satisfies a filter
+//! (`model/src/read/filter.rs`).
 
 use model::read::{Filter, FilterTarget, Like, Operator};
 use model::schema::{Analysis, Column, ColumnKind, Table};

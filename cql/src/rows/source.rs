@@ -1,4 +1,14 @@
 //! What terms read of a row, found in the row's view.
+//!
+//! 1. A plain column, and a column of a key, is lent from where it lies: no bytes are copied.
+//! 2. Everything else is made: collections that are stored by element, timestamps, seconds to live, tokens.
+//! 3. What has no cell is null. `ttl` is null for a cell that does not expire.
+//!
+//! Elements have paths: an element of a set or map by the order-preserving form of its key, a field of a user type by
+//! its index as two bytes. So a slice of a map compares bytes.
+//!
+//! Not here: the kinds of source, and which columns are wanted (`expr/row.rs`), the search for cells in a row
+//! (`view.rs`).
 
 use std::borrow::Cow;
 

@@ -1,6 +1,14 @@
 //! Varints and decimals in Lua: a value that can be added, subtracted, compared and shown, as in ScyllaDB.
 //!
-//! Any number, and any text that is one, may stand beside it. With a float the result is one.
+//! 1. An operation takes a [`LongNumber`] and any number, or any text that is one. A float that is a whole number of 64
+//!    bits counts as that whole number.
+//! 2. Two exact numbers give a `LongNumber` that is computed exactly; with any other float the result is a float.
+//! 3. Multiplication and division are not there, as in ScyllaDB.
+//!
+//! Invariants: a number that is longer than `LUA_NUMBER_BYTES_MAX` may be given to a body, but is not computed with;
+//! what a body has computed and Lua still holds is counted in the [`Budget`], and is at most `LUA_NUMBERS_BYTES_MAX`.
+//!
+//! Not here: which types of CQL become such a number, and how a result becomes a value (`values.rs`).
 
 use std::cmp::Ordering;
 use std::rc::Rc;

@@ -2,6 +2,17 @@
 //!
 //! Two codecs are written. Snappy becomes LZ4, which is faster and smaller, and Deflate Zstandard: a codec is named
 //! in every block, so files of both read the same.
+//!
+//! 1. `parse` reads the map of a statement, and refuses in the words of Cassandra's `CompressionParams`: whether it is
+//!    on, the class, the parameters of that class, the size of a chunk.
+//! 2. The map is kept as `system_schema` shows it: the class by its full name, the size of a chunk filled in.
+//! 3. `stored` reads the map of a schema log and always gives a compression: what an earlier build took must not stop
+//!    the start.
+//! 4. `warnings` says what is kept and has no effect, or is done by another codec.
+//!
+//! Invariant: an unknown class or parameter is refused, so that no table seems to be compressed as it is not.
+//!
+//! Not here: the codecs and the blocks (`engine/src/sstable`), the row of this option in the list (`list.rs`).
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,17 @@
 //!
 //! A new option is a field of `TableOptions` with its default, a row here, and the code that does something with it. The
 //! order is that of DESCRIBE in Cassandra 5.0; ScyllaDB's own options follow, and are shown where a table has them.
+//!
+//! 1. `read` parses what a statement gives into the field, or refuses it in Cassandra's words.
+//! 2. `show` gives the value back; the default of an option is what `show` says of `TableOptions::default()`.
+//! 3. `effect` says what comes of the option: it works, it is kept and does nothing, or it is left out ([`Effect`]).
+//!    `warn` makes the client's warning of that.
+//! 4. A map has more: its sub-options, how an earlier build's map is restored, and warnings of its own.
+//!
+//! Invariants: what `show` gives, `read` takes; an option that does nothing is never silent, unless it has the default.
+//!
+//! Not here: the walk over this list (`options.rs`), the maps (`compaction.rs`, `compression.rs`, `caching.rs`),
+//! options of keyspaces (`keyspace.rs`), which options a statement may set (`cql/src/ddl/options.rs`).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -2,6 +2,17 @@
 //!
 //! Read as `ReplicationParams`, `SimpleStrategy` and `NetworkTopologyStrategy` of Cassandra 5.0 do. This node holds the
 //! one replica there is; a higher factor is kept, counts for consistency levels, and is answered with a warning.
+//!
+//! 1. `parse` reads the map of a statement. For `NetworkTopologyStrategy` only the data center of this node may be
+//!    named; `replication_factor` means each data center that has no factor yet.
+//! 2. `stored` reads the map of a schema log, where any data center may be named.
+//! 3. `pairs` and `short_pairs` give it back: with the full name of the class for `system_schema`, with the short one
+//!    for DESCRIBE.
+//!
+//! Invariant: no factor changes where data is. Each partition is once on this node, by its token.
+//!
+//! Not here: consistency levels (`server/src/execute/consistency.rs`), the other options of a keyspace (`keyspace.rs`),
+//! which shard owns a token (`shard/src/owner.rs`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,13 @@
 //! Reads the sub-options of compaction one by one: each is taken by its reader, or refused by name at the end.
+//!
+//! 1. A strategy makes a [`SubOptions`] of the map, and reads each sub-option that it knows: the entry is taken out,
+//!    and its default stands where there is none.
+//! 2. `finish` refuses what is left, so a sub-option of another strategy is never ignored.
+//!
+//! The words are those of the `validateOptions` of Cassandra's strategies; sizes are those of `FBUtilities`, with `B`
+//! at the end and powers of 1000 (`K`) or 1024 (`Ki`).
+//!
+//! Not here: what each strategy reads (`compaction/`), which sub-options have an effect (`effect.rs`).
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

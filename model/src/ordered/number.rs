@@ -1,4 +1,23 @@
 //! Order-preserving varint and decimal, whose values have any number of digits.
+//!
+//! ```text
+//! varint   u16: 0x8000 + bytes, or 0x7FFF - bytes below zero; then the shortest two's complement, big-endian
+//! decimal  01                                          zero
+//!        | 02 exponent:i64, sign folded in  (digit + 1)*  00     above zero: 0.digits × 10^exponent
+//!        | 00 the same, every byte inverted                      below zero
+//! ```
+//!
+//! 1. A longer varint is further from zero, so its length stands first; of one length two's complement compares as
+//!    bytes.
+//! 2. A decimal is written by its digits without zeros at the end, so that `1.5` and `1.50` have one form.
+//! 3. Back, a decimal comes in one scale of many. Where the scale as it was written matters, the row keeps it beside
+//!    the key (`row/written.rs`).
+//!
+//! Invariant: a number has at most [`NUMBER_BYTES_MAX`] bytes on the way there, and the digits that fit those on the
+//! way back: the time of both is bounded.
+//!
+//! Not here: markers and directions (`ordered.rs`, `decode.rs`), numbers of fixed width (`ordered.rs`), decimals that
+//! are computed with (`cql/src/literal/number.rs`).
 
 use num_bigint::{BigInt, Sign};
 

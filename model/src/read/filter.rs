@@ -1,6 +1,18 @@
 //! Conditions on rows that neither keys nor slices can express: ALLOW FILTERING.
 //!
 //! A missing value satisfies no condition.
+//!
+//! 1. `Filter::matches` finds the value that the filter looks at: in the partition key, the clustering key, the static
+//!    row, or the row.
+//! 2. If the column has an index with an analysis, both sides are brought into its form first.
+//! 3. `Operator::accepts` compares one value by its type. `accepts_cells` looks at a collection whose elements are
+//!    cells: a key or an element of a set is compared as a path, by its order-preserving bytes.
+//!
+//! Invariants: a row is given when all of its filters match; rows are reconciled before, so dead and expired cells are
+//! not seen; an index may find candidates, but only this file says which of them match.
+//!
+//! Not here: what a WHERE becomes (`cql/src/restrict/filter.rs`), slices and keys (`read.rs`), the conditions of an IF,
+//! whose rules of null are others (`condition.rs`), the terms of indexes (`schema/index/terms.rs`).
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,18 @@
 //! Writes a row's bytes at the end of a caller's buffer: head first, then cells in order.
 //!
 //! The builder asserts the order of cells, since a row out of order would be read wrongly forever.
+//!
+//! 1. `begin` writes the head: flags, timestamp, marker and deletion. 2. `written` may follow, once. 3. `cell` appends
+//!    cells.
+//!
+//! Flags are set as cells come: `MORTAL` of the row when a cell expires or is a tombstone. So a reader that finds the
+//! flag unset need not look at the cells for either.
+//!
+//! Invariants: cells ascend by column, and of one column by path, which the callers see to (the columns are asserted,
+//! the paths are not); a cell has a timestamp of its own only if it differs from the row's; a dead cell has no value.
+//!
+//! Not here: the form of a row, and reading it (`row.rs`), merging two (`merge.rs`), which cells a statement writes
+//! (`cql/src/plan/cells.rs`).
 
 use super::{
     Cell, DEAD, DELETED, EXPIRES, MARKER, MARKER_EXPIRES, MORTAL, OWN_TIMESTAMP, PATH,

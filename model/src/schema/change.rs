@@ -2,6 +2,19 @@
 //!
 //! A change says the new state of one object, not how it was asked for, so applying the log again
 //! gives the same schema.
+//!
+//! 1. `advance` changes a schema in place, entry after entry: for a log that is replayed. `apply` does it to a copy.
+//! 2. What contradicts the schema is refused: a second table of a name, a keyspace that is not there, another id of a
+//!    table that is altered.
+//! 3. A table that goes is remembered by its id, so that its old rows in logs and files are never taken for those of
+//!    another (`dropped_tables.rs`).
+//! 4. A user type that changes is replaced in the types, functions and aggregates of its keyspace; tables that hold it
+//!    come with the change.
+//!
+//! Invariant: the map of tables by id and the tables of the keyspaces are the same tables.
+//!
+//! Not here: which changes a statement may make (`cql/src/ddl.rs`), their bytes (`log.rs`), who orders them and follows
+//! them (`shard/src/schema.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,6 +2,17 @@
 //!
 //! What is on the heap is counted by lengths; nodes of maps and the allocator's rounding by what they are at most. A
 //! type counts in each column that has it, for a table that was read from the log has its own copy.
+//!
+//! ```text
+//! Table       itself, its columns, dropped columns, indexes, the maps of its options, its places in two maps
+//! UserType    itself, its fields, its place in a map
+//! functions   themselves, names, arguments, body, their places in a map
+//! ```
+//!
+//! Invariant: a count is rather too large than too small, since it takes memory from memtables and caches. It is
+//! computed from the definition alone, so that a definition always has the same.
+//!
+//! Not here: what is done with the counts, and the limit of all definitions together (`engine/src/schema_memory.rs`).
 
 use std::collections::BTreeMap;
 use std::mem::size_of;

@@ -1,6 +1,17 @@
 //! Whether bytes are a value of a type, and the walk over the elements inside a value.
 //!
 //! The texts begin as those of Cassandra's serializers, since drivers' tests look for them.
+//!
+//! 1. `validate` goes by the type: a width, a rule of its own, or the elements inside, each by its type.
+//! 2. [`Elements`] walks a list or a set, or a map that is `doubled`. An element that is cut off or null, and bytes
+//!    after the last, are errors of the walk.
+//! 3. `tuple_fields` walks a tuple or a user type, whose value may end before its last fields: those are null.
+//!
+//! Invariants: a value is as deep as its type, whose depth is bounded. A value that was checked is trusted afterwards:
+//! by cells, keys and indexes.
+//!
+//! Not here: the order of values and the types themselves (`types.rs`), vectors (`vector.rs`), classes that are no type
+//! of CQL (`custom.rs`), literals (`cql/src/literal.rs`).
 
 use super::{CqlType, UserType, vector, vint};
 use crate::{Error, Result};

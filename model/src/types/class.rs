@@ -1,6 +1,18 @@
 //! Types by the names of Cassandra's classes: the way there, and back (`class/reader.rs`).
 //!
 //! Drivers and tools parse these names, so they are Cassandra's to the letter: `toString` of its `AbstractType`s.
+//!
+//! ```text
+//! map<int, frozen<list<text>>>   MapType(Int32Type,FrozenType(ListType(UTF8Type)))     each with its package before it
+//! user type                      UserType(keyspace,hex of its name,hex of a field's name:class,..)
+//! vector<float, 3>               VectorType(FloatType , 3)
+//! ```
+//!
+//! Invariants: `parse_class` reads every name that is made here; inside of a frozen type and of a tuple `FrozenType`
+//! does not stand again, since everything there is frozen.
+//!
+//! Not here: types as CQL writes them (`types.rs`), where the native protocol uses these names
+//! (`cql/src/frame/response/option.rs`), classes in statements (`cql/src/types/marshal.rs`).
 
 mod reader;
 
@@ -18,8 +30,7 @@ pub fn class_name(ty: &CqlType) -> impl Display + '_ {
     ClassName { ty, show_frozen: true }
 }
 
-/// A class with its parameters. Inside a frozen type, a tuple and a user type everything is frozen, so that the word is
-/// not repeated.
+/// A class with its parameters. Inside a frozen type and a tuple everything is frozen, so that the word is not repeated.
 struct ClassName<'a> {
     ty: &'a CqlType,
     show_frozen: bool,

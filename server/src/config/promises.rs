@@ -3,6 +3,15 @@
 //! A promise about safety (who may connect, what is encrypted, what is recorded) is an error unless the value says
 //! that nothing is asked. Any other promise is a warning of its own. What is in neither list, of all that Cassandra
 //! and ScyllaDB have, tunes what is not there, and one warning names it.
+//!
+//! A name is looked for in this order (`file.rs`): settings that are applied, guardrails, [`REFUSED`], guardrails that
+//! cannot apply and [`WARNED`], all known names. A name that none has is an error.
+//!
+//! Invariants: a setting without a value (`name:`) is never judged, since it means the default; every name here is a
+//! known name of Cassandra or ScyllaDB, which a test of `file.rs` checks.
+//!
+//! Not here: the settings that are applied (`file.rs`), the limits that an operator may set (`guardrails.rs` of the
+//! server).
 
 use super::file::{Yaml, text};
 

@@ -1,8 +1,21 @@
 //! What is answered instead of a result: every way to fail, with the protocol's code and detail.
 //!
-//! The engine's errors become the codes that drivers act on: a full queue is OVERLOADED (try again,
-//! elsewhere or later), a read that met damage is READ_FAILURE, a log that failed is a server error
-//! and the process is on its way out.
+//! The engine's errors become the codes that drivers act on:
+//!
+//! ```text
+//! a named limit is reached             OVERLOADED: try again, elsewhere or later
+//! the caller's mistake                 INVALID
+//! any other error of a read            READ_FAILURE: damaged bytes, too many tombstones
+//! any other error of a write           WRITE_FAILURE: a log that failed, and the process is on its way out
+//! not done in time                     READ_TIMEOUT, WRITE_TIMEOUT: the write may still happen
+//! ```
+//!
+//! 1. `put` appends exactly one ERROR frame.
+//! 2. A partition has one replica here, so each tally says: 0 responses of 1.
+//! 3. The texts of time-outs and of too many tombstones are Cassandra's, since drivers and tests look for them.
+//!
+//! Not here: the errors of the language and their codes (`cql/src/error.rs`), the bytes of an ERROR
+//! (`cql/src/frame/response/error.rs`), refusals before a request is decoded (`connection.rs`).
 
 use cql::frame::ErrorCode;
 use cql::frame::consistency::Consistency;
@@ -172,7 +185,7 @@ fn none_of(consistency: Consistency) -> Tally {
     Tally { consistency, received: 0, required: 1 }
 }
 
-/// Puts an error of storage: `failed` unless there is a better word for it.
+/// Appends an error of storage: `failed`, unless the protocol has a better code for it.
 fn put_storage(
     error: &engine::Error,
     failed: Failure<'_>,

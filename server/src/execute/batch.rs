@@ -3,6 +3,20 @@
 //! What one core owns of a batch is one record of its log, so it is durable and readable as a whole
 //! or not at all. A logged batch that several cores own is written by the outbox
 //! (`shard/src/outbox.rs`): all of it or nothing, though others may see parts of it before the rest.
+//!
+//! 1. Each text is compiled once a message, each id is looked up. All must be INSERT, UPDATE or DELETE of writable
+//!    tables.
+//! 2. `check_batch` judges the tables together: counters and other columns do not mix.
+//! 3. A batch of which a statement has a condition goes another way: `bind_conditional_batch` (`conditional.rs`).
+//! 4. The values of each statement are bound, and its mutations are appended to the record of the batch. The size of
+//!    the batch and the guardrails are checked meanwhile.
+//! 5. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
+//!
+//! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
+//! `USING TIMESTAMP`. The batch is divided if it is LOGGED and its tokens have more than one owner.
+//!
+//! Not here: `BEGIN BATCH .. APPLY BATCH` as one text (`write.rs`, `cql/src/plan/batch.rs`), the message's bytes
+//! (`cql/src/frame/request/batch.rs`).
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;

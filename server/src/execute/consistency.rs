@@ -3,6 +3,18 @@
 //!
 //! The checks, their order and their words are Cassandra's (`ConsistencyLevel`, `ReplicaPlans`),
 //! recorded from version 5.0.9 on one node with replication factors 0 to 3.
+//!
+//! 1. A level that the kind of statement does not have is refused as INVALID: ANY for reads, SERIAL for plain writes,
+//!    ANY and SERIAL for counters.
+//! 2. Then the number of replicas that the level needs is compared with the number that is alive: 1, or 0 if the
+//!    replication factor is 0. Too few is UNAVAILABLE. Virtual keyspaces keep any level.
+//! 3. A SELECT by the nearness of vectors is read at ONE or LOCAL_ONE, and its client is warned.
+//!
+//! Invariant: no check here reads data, and a level decides only whether a request is refused: there is one copy of
+//! each partition, so all levels that are left are executed alike.
+//!
+//! Not here: levels by name and number (`cql/src/frame/consistency.rs`), the replication factor
+//! (`model/src/options/replication.rs`), the frame of UNAVAILABLE (`answer.rs`).
 
 use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
@@ -17,9 +29,9 @@ use crate::system;
 /// The replication of a keyspace, as far as consistency levels depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replication {
-    /// It is computed where it is asked for: any level of a read is kept.
+    /// Its rows are computed when they are read: any level of a read is kept.
     Virtual,
-    /// Each partition has so many replicas.
+    /// Each partition has this many replicas.
     Replicas(i32),
 }
 
@@ -107,8 +119,8 @@ pub(super) fn check_counter_write(level: Consistency, table: &str) -> Result<(),
     Ok(())
 }
 
-/// Refuses a serial level that is none. Cassandra says so of conditional updates only and ignores
-/// it elsewhere.
+/// Refuses a serial level that is neither SERIAL nor LOCAL_SERIAL. Cassandra does so for conditional updates only and
+/// ignores the level elsewhere.
 #[inline]
 pub(super) fn check_serial(parameters: &Parameters<'_>) -> Result<(), ExecuteError> {
     if parameters.serial_consistency.is_some_and(|level| !level.is_serial()) {

@@ -1,6 +1,17 @@
 //! What one core knows beside its data: who this node is, its clients, the statements they prepared.
 //!
 //! Built when the shard is open, and complete from then on.
+//!
+//! 1. Each core has its own sessions, prepared statements, ids and functions. The guardrails are those of all cores,
+//!    since an operator may change them while the node runs.
+//! 2. The clock stands still during a pass: `now_us`, `monotonic` and `ns` give the time of the pass. Only `exact_ns`
+//!    reads the kernel's clock.
+//! 3. A core's clock never gives a timestamp twice. A timestamp that the client sends is used as it is.
+//! 4. `compile_and_keep` looks under two ids first, with and without the keyspace, since a text that names all its
+//!    keyspaces is kept without one (`statement.rs`).
+//!
+//! Not here: tables, memtables and the schema, which the shard has (`shard/src/schema.rs`); what the counts of
+//! statements are (`statements.rs` of the crate); how requests are run (`execute.rs`).
 
 use std::cell::{Ref, RefCell};
 use std::rc::Rc;
@@ -186,7 +197,7 @@ impl NodeState {
         }
     }
 
-    /// The same, at the time of the clock whatever the client says.
+    /// As [`NodeState::time`], but with a timestamp of the clock, whatever the client sends.
     pub(super) fn own_time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
         StatementTime { timestamp_us: self.clock.timestamp_us(), ..self.time(parameters) }
     }

@@ -1,5 +1,18 @@
 //! What the cores of a node ask each other beside data, and how they answer: closed enums of plain
 //! data that could cross a wire.
+//!
+//! 1. `ask_all` sends one question to every other core, waits for all answers, and adds the answer of this core if
+//!    memory has it.
+//! 2. `answer` runs inside the pass of the core that was asked. Most questions are answered from memory at once.
+//! 3. `Select`, `Part`, `Sources` and `LargeData` may need the disk or much time. Each goes to a function of its own,
+//!    which answers the [`Asker`] at once or later.
+//!
+//! Invariant: every [`Ask`] gets exactly one [`Answer`], since the asker waits for it. `EndSelect` does not take the
+//! place of an answer: the read that it ends answers, too, and `EndSelect` itself is answered with `Done`.
+//!
+//! Not here: rows and mutations, which go between cores as messages of the shard (`shard/src/message.rs`); how a SELECT
+//! is forwarded (`forward.rs`), how aggregates are made in parts (`parts.rs`), what virtual tables need of other cores
+//! (`computed.rs`).
 
 use std::rc::Rc;
 

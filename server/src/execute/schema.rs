@@ -3,6 +3,20 @@
 //!
 //! A core has one under way, and those behind it wait: each is planned against the schema that it will change, and only
 //! changes of other cores come in between. If another core was faster, the statement is planned again.
+//!
+//! 1. The statement waits for its turn on this core: one change is made at a time. At most
+//!    [`SCHEMA_CHANGES_WAITING_MAX`] wait, each for at most [`SCHEMA_CHANGE_TIMEOUT`].
+//! 2. [`ddl::plan`] turns it into a change of the schema as this core has it, or into nothing (`IF EXISTS`,
+//!    `IF NOT EXISTS`), or into an error.
+//! 3. The change goes to the first shard with the number of the schema that it was planned on. A DROP of tables takes
+//!    the snapshot of `auto_snapshot` first.
+//! 4. When every core follows the new schema, every core sends the event to its clients that registered for it, and
+//!    then the client is answered.
+//!
+//! TRUNCATE changes no schema and waits for no turn; it is here because it is ordered with a snapshot as DROP is.
+//!
+//! Not here: what the statements mean (`cql/src/ddl.rs`), the log of changes (`shard/src/schema.rs`), which tables a
+//! snapshot has (`snapshots.rs`).
 
 use std::rc::Rc;
 use std::time::Instant;

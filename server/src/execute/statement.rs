@@ -1,5 +1,18 @@
-//! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each
-//! protocol version, made when first asked for.
+//! A compiled statement as this server keeps it: the plan, and the metadata in the bytes of each protocol version, made
+//! when a client first asks for it (that of version 5: when the statement is compiled).
+//!
+//! 1. `compile` parses the text, prepares the plan, refuses metadata that is too long, and computes two ids.
+//! 2. `id` is what EXECUTE names: the MD5 of keyspace and text. The keyspace is left out if the text names the keyspace
+//!    of each table.
+//! 3. `result_id` is the MD5 of the result's metadata as version 5 writes it. A v5 client sends it back with EXECUTE;
+//!    if it differs, the answer carries the new metadata (`Known::Old`).
+//!
+//! Invariants: a statement is never changed, only its counters and the metadata that is kept are filled in later. It is
+//! valid while [`ServerStatement::is_valid`] says so: tables are compared by pointer, so any change of a table makes
+//! the statements of that table invalid.
+//!
+//! Not here: the cache of statements (`prepared.rs`), the cost of statements (`statements.rs`), the compiler itself
+//! (`cql/src/prepare.rs`).
 
 use std::cell::{Cell, OnceCell};
 
@@ -30,13 +43,13 @@ pub(crate) struct ServerStatement {
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
     pub(super) compiled: Prepared,
-    /// What it has in common with those that differ from it by values alone.
+    /// What the statement has in common with those that differ from it by values alone.
     fingerprint: String,
     /// Where its executions are counted.
     pub(super) place: Cell<StatementPlace>,
-    /// The same of batches that begin with it, logged and others.
+    /// Where BATCH messages that begin with the statement are counted: logged ones, and others.
     pub(super) batch_places: [Cell<StatementPlace>; 2],
-    /// Of the keyspaces it reads or writes.
+    /// The replication of each keyspace that the statement reads or writes.
     pub(super) replication: Vec<Replication>,
     markers: PerVersion,
     result: PerVersion,
@@ -244,7 +257,7 @@ impl ServerStatement {
         })
     }
 
-    /// Whether it is answered with rows that are known when it is prepared.
+    /// Whether the statement is answered with rows whose columns are known when it is prepared.
     fn has_rows(&self) -> bool {
         matches!(self.compiled.statement, Statement::Select(_) | Statement::Explain(_))
     }

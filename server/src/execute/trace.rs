@@ -2,6 +2,17 @@
 //!
 //! A trace is collected while its request runs and written as ordinary mutations afterwards, so
 //! drivers find it the way they look for it: the session's `duration` is set when all is there.
+//!
+//! 1. `begin` takes the id, which the answer's frame carries, and the start.
+//! 2. `of`, `bound`, `event`, `sources` and `given` collect texts in memory while the request runs. Nothing is written.
+//! 3. After the answer is made, `record` makes one record: a row of `sessions`, and a row of `events` for each event.
+//!    All rows expire after a day. Both tables have the session id as partition key, so one shard owns the record, and
+//!    a reader that sees the session sees all events.
+//!
+//! Tables, columns and names of parameters are Cassandra's (`TraceKeyspace`), since drivers read them. A trace that
+//! cannot be written is lost with a warning in the log: the request has its answer already.
+//!
+//! Not here: when a trace is begun and written (`execute.rs`), the numbers of a read (`read.rs`).
 
 use std::cell::RefCell;
 use std::collections::HashMap;

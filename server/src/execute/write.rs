@@ -2,6 +2,23 @@
 //!
 //! Nothing is allocated for a write that has no trace: the record, the scratch and the slab of
 //! those who wait are the core's own and are used again.
+//!
+//! ```text
+//! bind: values ─► record of mutations ─► guardrails ─► consistency level ─┬─ refused ──────► an ERROR in the pass
+//!                                                                         ├─ empty record ─► void in the pass
+//! submit ◄────────────────────────────────────────────────────────────────┘
+//!    └─► entry in `waiting` ─► `shard.write`, or `write_batch` if several cores own parts ─► completed: answer_write
+//!                         └──► its deadline passes first: answer_late_writes sends WRITE_TIMEOUT, the entry stays
+//! ```
+//!
+//! 1. The number of an entry in `waiting` is the ticket of the write. An entry is removed only when the shard has
+//!    completed or refused the write, so a number that is in use is never given twice.
+//! 2. A call is answered once: an answer takes it out of its entry, and an entry without a call is dropped silently.
+//! 3. A write that has timed out may still become durable. The write type `BATCH_LOG` says that a logged batch was not
+//!    noted yet: nothing of it is written so far.
+//!
+//! Not here: what BATCH messages bind (`batch.rs`), conditions (`conditional.rs`), the names of counter changes
+//! (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
 
 use std::cell::{RefCell, RefMut};
 use std::slice;

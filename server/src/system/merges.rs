@@ -2,6 +2,15 @@
 //!
 //! A merge has one id in both. It is a version 1 uuid: the second in which the merge began, its number as ticks of 100
 //! ns, and its core as the node, so no two merges of a process have the same.
+//!
+//! 1. `sstable_tasks` has a row for each merge that goes on, and one for each index that is still built on a core.
+//! 2. `compaction_history` has a row for each ended merge that a core still remembers: nothing is stored, so a restart
+//!    empties it.
+//! 3. The id of an index's build is a fixed time with a node of another form (2 in its third byte), so it is never the
+//!    id of a merge.
+//!
+//! Not here: the running and ended merges that a core knows (`engine/src/compaction/merges.rs`), how all cores are
+//! asked (`execute/peers.rs`).
 
 use std::collections::BTreeMap;
 

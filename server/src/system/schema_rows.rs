@@ -2,6 +2,17 @@
 //!
 //! Types are written as CQL. Keyspaces that are computed stand in `system_virtual_schema` alone,
 //! the two that Cassandra stores (`system`, `system_schema`) in `system_schema`.
+//!
+//! 1. One function a table; each gives rows of the schema that it is called with, and none reads a disk.
+//! 2. Tables, views, columns and indexes come by `of_tables`, so only those of `facts.tables` are computed: a caller
+//!    with a large schema computes some at a time (`execute/computed.rs`).
+//! 3. A materialized view is in `views` and not in `tables`; its columns are in `columns` as those of tables are.
+//! 4. Options that ScyllaDB has more than Cassandra are in `extensions`, in ScyllaDB's serialized form.
+//!
+//! The rows have no order here: the read sorts them by token and clustering key.
+//!
+//! Not here: CREATE statements of the schema (`cql/src/describe.rs`), the columns of these tables
+//! (`system/system.cql`), the list of options (`model/src/options/list.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

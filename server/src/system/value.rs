@@ -3,6 +3,17 @@
 //! So a computed table is read by the same code as any other: slices, filters, limits, paging.
 //! A name that the table does not have, or a value of the wrong shape for its column, is our bug
 //! and stops the process in a test, not in front of a user: every table is built once in a test.
+//!
+//! 1. The values of the key columns become the partition key and the clustering key, as `model/src/key.rs` has them.
+//! 2. The regular columns become cells in the order of their ids, at the time of `head`. An element of a set or a map
+//!    that is not frozen is a cell of its own; a frozen collection is one value.
+//! 3. A column that the row does not name gets no cell, and reads as null.
+//!
+//! No computed table has a static column, which would not be written, or a list that is not frozen, which would stop
+//! the process.
+//!
+//! Not here: which tables are computed, and their rows (`tables.rs`), the table in memory that takes the mutations
+//! (`execute/computed.rs`). The rows of traces are made here, too, and are stored (`execute/trace.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

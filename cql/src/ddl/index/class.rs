@@ -1,6 +1,18 @@
 //! What USING and OPTIONS say of an index: its class, and what each class takes.
 //!
 //! The words are those of Cassandra's `IndexAttributes` and `StorageAttachedIndex.validateOptions`.
+//!
+//! 1. `Declared::of` reads the statement alone: OPTIONS is the only property, USING chooses the class. Without USING
+//!    and CUSTOM the class is [`Class::Plain`], which takes no options.
+//! 2. `check` looks at the columns and the options as the class does. A storage-attached index takes one column, once
+//!    for each target; a type that SAI indexes; analysis options for texts outside of the key.
+//! 3. The answer of `check` is the form in which the index compares texts.
+//!
+//! Invariant: the name of the class and the options are kept as they were written, for DESCRIBE and `system_schema`. An
+//! unknown class is refused in `check`, after what Cassandra refuses before it.
+//!
+//! Not here: which part of a column is indexed (`target.rs`), the options of SASI (`sasi.rs`) and of vectors
+//! (`vector.rs`), the steps of the statement (`ddl/index.rs`), what an index finds (`model/src/schema/index.rs`).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,20 @@
 //! The column of an index: which part of it is indexed, and whether that can be.
 //!
 //! The words are those of Cassandra's `IndexTarget` and `CreateIndexStatement.validateIndexTarget`.
+//!
+//! ```text
+//! column                    without a function   keys()   values()   entries()   full()
+//! list, set                 its elements         -        yes        -           -
+//! map                       its values           yes      yes        yes         -
+//! frozen collection         -                    -        -          -           yes
+//! any other                 its value            -        -          -           -        not of a user type by field
+//! ```
+//!
+//! 1. `find` looks up the column and turns the function into the target. 2. `check` refuses durations, columns of
+//!    compact tables, the only column of a partition key, and what the table above does not have.
+//!
+//! Not here: what a class of indexes refuses besides (`class.rs`), the terms of each target
+//! (`model/src/schema/index/terms.rs`).
 
 use model::schema::{Column, ColumnKind, IndexTarget, Table};
 use model::types::{CqlType, Name};

@@ -2,6 +2,19 @@
 //!
 //! Integers of fixed width wrap. Decimals have 10,000 digits at most, rounded half up; a quotient
 //! has 32 behind the point, or as many more as it begins with zeros.
+//!
+//! 1. `calculate` refuses varints and decimals that are too long to compute with, and calls `outcome`.
+//! 2. `outcome` goes by the type of the result, which `resolve.rs` has chosen: texts are joined, a duration moves a
+//!    date or a timestamp, and two numbers are both taken as numbers of that type.
+//! 3. A division by zero is an error with Java's text, but of floats, which give infinity or NaN.
+//! 4. An empty value of a number or time gives null.
+//!
+//! Invariants: the length of a product or a power of ten is bounded before it is computed; a month that is added to the
+//! 31st ends at the last day of a shorter month. The rules of scale and precision are those of Cassandra's
+//! `DecimalType`.
+//!
+//! Not here: which types an operator takes, and the type of its result (`resolve.rs`), functions of one number
+//! (`math.rs`), the states of `sum` and `avg` (`aggregate.rs`), which add by `sum` of this file.
 
 use std::f64::consts::LOG10_2;
 

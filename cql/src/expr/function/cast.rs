@@ -1,4 +1,16 @@
 //! `CAST(a AS type)` between scalars.
+//!
+//! 1. `is_castable` says from which types there is a cast to a type. `resolve.rs` makes a signature of each pair.
+//! 2. `cast` converts by the type that is asked for: to text as values are shown, to numbers as Java does.
+//!
+//! Numbers: a float becomes a long or an int at its bounds, towards zero, and is then cut to the width; a decimal loses
+//! its digits behind the point, and then all bytes but the low ones; an integer loses all bytes but the low ones.
+//!
+//! Invariant: no power of ten is computed whose exponent is larger than [`DECIMAL_SCALE_MAX`]; where that would be
+//! needed the result is 0 or null.
+//!
+//! Not here: the list of casts (`table.rs`, from Cassandra's `CastFcts`), hints of a type, `(int) a`, which convert
+//! nothing (`infer.rs`).
 
 use model::CqlType;
 use num_bigint::BigInt;

@@ -1,6 +1,17 @@
-//! `mask_*`: values that stand in for others, as Cassandra's masking functions give them.
+//! `mask_*`: values that stand in for others, as Cassandra's masking functions give them (CEP-20).
 //!
-//! Not here: columns that are masked by themselves (`MASKED WITH`), which are refused by name.
+//! 1. `mask_null`, `mask_default` and `mask_replace` do not look at the value. A default is computed from the type
+//!    alone, for every type that has one.
+//! 2. `mask_inner` and `mask_outer` go through the characters of a text and put a padding in the place of some.
+//! 3. `mask_hash` gives the digest of the value's bytes.
+//!
+//! All of them are called with nulls, too: whether null is shown as null is for each of them to say.
+//!
+//! Invariant: a default that would be longer than a cell is refused before it is made, since vectors of vectors are
+//! short to name.
+//!
+//! Not here: columns that are masked by themselves (`MASKED WITH`), which are refused by name; the list of functions
+//! (`table.rs`).
 
 use md5::{Digest, Md5};
 use model::CqlType;

@@ -2,6 +2,14 @@
 //!
 //! Whole numbers of fixed width are computed as doubles and narrowed as Java does: towards zero, to
 //! the bounds of a `long` or an `int`, then cut to the width. A varint is computed as a decimal.
+//!
+//! 1. `exp`, `log` and `log10` of floats and of whole numbers of fixed width are computed by `f64`, those of decimals
+//!    and varints by the series of `real.rs`.
+//! 2. The result has the type of the argument.
+//! 3. An empty value gives null. A varint or decimal that is too long to compute with is refused; `abs` takes any.
+//!
+//! Not here: `+ - * / %` and the negative (`arithmetic.rs`), `floor`, which is of times (`floor.rs`), the series
+//! (`real.rs`).
 
 use model::CqlType;
 use num_bigint::BigInt;

@@ -2,6 +2,16 @@
 //!
 //! A row gives: names · what it takes · what it gives · its body. `pure`, `impure` and `aggregate`
 //! are the kinds of row.
+//!
+//! 1. Names are in lower case (but `countRows`), the one of Cassandra 5 first, then the one that it had before. `find`
+//!    gives the first row that has a name.
+//! 2. What a function takes is a list of signatures, or parameters whose types follow from the arguments (`Takes`).
+//!    What it gives may depend on the types that it was called with (`Gives`).
+//! 3. Operators have rows, too, whose names begin with `_`; a statement reaches them by `of_operator` alone.
+//! 4. `monotonic` marks functions by which `GROUP BY` may group rows in the order of storage.
+//!
+//! Not here: the kinds of parameter (`function.rs`), the choice of a signature (`resolve.rs`), functions of users
+//! (`user.rs`), bodies, each in the file of its kind.
 
 use model::CqlType::{self, *};
 

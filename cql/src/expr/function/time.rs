@@ -1,4 +1,20 @@
 //! Functions of the clock, new ids, and between timeuuids, timestamps and dates.
+//!
+//! ```text
+//! timestamp  i64, milliseconds since 1970        date  u32, days since 1970 plus 2^31
+//! time       i64, nanoseconds since midnight     timeuuid  60 bits of ticks of 100 ns since 1582-10-15 (RFC 9562)
+//! ```
+//!
+//! 1. `current_*` give the time of the statement: all calls in one statement give the same.
+//! 2. `now` and `uuid` give another id at each call.
+//! 3. All others convert through milliseconds since 1970 (`millis_of`). An empty value gives null, a time that no date
+//!    has is an error.
+//!
+//! Invariant: `min_timeuuid` and `max_timeuuid` bound all timeuuids of their millisecond in the order in which
+//! timeuuids compare, which takes the last eight bytes as signed.
+//!
+//! Not here: the beginnings of intervals (`floor.rs`), times as text (`literal/time.rs`), where ids come from
+//! (`server/src/ids.rs`).
 
 use model::CqlType;
 

@@ -3,6 +3,14 @@
 //! ```text
 //!  [byte] kind  [short] n  n × ( [byte] 0 [long string] | [byte] 1 [short bytes]   values )  parameters
 //! ```
+//!
+//! 1. `decode` walks all statements once, checks them, and keeps the bytes that they lie in.
+//! 2. `statements` walks them again: it neither fails nor allocates.
+//! 3. The parameters are those of QUERY, but no values, metadata and paging. Values of a statement have no names: the
+//!    protocol has a flag for names, which Cassandra cannot read either (CASSANDRA-10246).
+//!
+//! Not here: the parameters (`parameters.rs`), the values (`values.rs`), what a batch does (`plan/batch.rs`,
+//! `server/src/execute/batch.rs`).
 
 use super::super::error::{Malformed, Result};
 use super::super::header::Version;

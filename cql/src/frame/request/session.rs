@@ -1,4 +1,15 @@
 //! The requests about the session itself: STARTUP, REGISTER, AUTH_RESPONSE. (OPTIONS has no body.)
+//!
+//! ```text
+//! STARTUP         [string map] options       CQL_VERSION must be there; COMPRESSION is lz4, or snappy before v5
+//! REGISTER        [string list] kinds        TOPOLOGY_CHANGE, STATUS_CHANGE, SCHEMA_CHANGE
+//! AUTH_RESPONSE   [bytes] token              of SASL
+//! ```
+//!
+//! Here a message is read, and its own values are checked. Whether it may come now, and what it begins, is for the
+//! session to say (`server/src/execute/handshake.rs`).
+//!
+//! Not here: the answers READY and SUPPORTED (`response/session.rs`), events as they are sent (`response/event.rs`).
 
 use super::super::compress::Compression;
 use super::super::error::{Malformed, Result};

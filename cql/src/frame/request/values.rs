@@ -2,6 +2,16 @@
 //!
 //! They are walked once when the request is decoded (what follows them must be found anyway), so
 //! that binding them later neither fails nor allocates.
+//!
+//! ```text
+//! [short] n   n × ( [string] name if they have names   [value] )
+//! ```
+//!
+//! Invariants: the bytes that [`Values`] holds are n values of its version and nothing else, since `decode` walked
+//! them, or [`ValueList`] wrote them; values are all named or all positional.
+//!
+//! Not here: the flags that say whether there are values, and with names (`parameters.rs`), which marker a value is
+//! for, and whether it is of its type (`cql/src/bind.rs`).
 
 use super::super::error::Result;
 use super::super::header::Version;

@@ -2,6 +2,18 @@
 //!
 //! A code that the version does not know is sent as the one it grew out of, as Cassandra does:
 //! drivers choose their retry policy by code.
+//!
+//! ```text
+//! [int] code  [string] text  details
+//!   Unavailable               [consistency] [int] required  [int] alive
+//!   WriteTimeout, ReadTimeout [consistency] [int] received  [int] required  then the write type, or whether data came
+//!   WriteFailure, ReadFailure the same, with the replicas that failed: each with its reason in v5, else their number
+//!   AlreadyExists, Unprepared, FunctionFailure: the names, or the id, of what is meant
+//! ```
+//!
+//! Source: the specifications of the native protocol, versions 3 to 5 ("Error codes").
+//!
+//! Not here: which failure of a request is which (`server/src/execute/answer.rs`), the codes (`frame/error.rs`).
 
 use std::net::IpAddr;
 

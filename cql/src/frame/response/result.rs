@@ -1,4 +1,14 @@
 //! RESULT: Void, Rows (its frame and metadata), SetKeyspace, Prepared, SchemaChange.
+//!
+//! 1. All kinds but Rows are one call that appends a whole frame.
+//! 2. Rows are opened, filled and closed: `open_rows` writes the metadata and a row count of 0; then the caller appends
+//!    rows to the same buffer; `close` sets the count, puts the paging state into the metadata, and sets the length of
+//!    the frame. `abandon` cuts the buffer back to where the frame began.
+//!
+//! Invariant: between `open_rows` and `close` only cells are appended, each as `[bytes]`, row by row.
+//!
+//! Not here: the metadata (`metadata.rs`), types in it (`option.rs`), the rows (`rows/encoder.rs`), the frame around
+//! the message (`frame/response.rs`).
 
 use super::super::header::{Opcode, Version};
 use super::super::writer;

@@ -1,4 +1,14 @@
 //! Expressions: the terms of a write, the selectors of a read, and the types named in them.
+//!
+//! The parser makes a tree of what was written and knows no types: `[1, 2]` is a list here, and may become a list or a
+//! vector; `{}` is a set, and may become a map; `(a)` is a tuple of one, and may become the value in it. Operators of
+//! one rank are left-associative.
+//!
+//! Invariant: a tree is at most `EXPRESSION_DEPTH_MAX` high (`parser/expr.rs`), so walking and dropping it needs no
+//! more stack than that.
+//!
+//! Not here: the tree as text (`show.rs`), its terms with types (`cql/src/expr.rs`), what a literal may be
+//! (`cql/src/literal.rs`), types with their definitions (`cql/src/types.rs`).
 
 use super::QualifiedName;
 

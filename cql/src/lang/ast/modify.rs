@@ -1,4 +1,11 @@
 //! `INSERT`, `UPDATE`, `DELETE` and `BATCH`.
+//!
+//! What parses is not yet a write that makes sense: the same column may be set twice, the numbers of columns and values
+//! may differ, a part of a USING may stand there several times. All of it is kept, so that `prepare` can judge it in
+//! Cassandra's order and words.
+//!
+//! Not here: relations, operators and operands, which a SELECT has as well (`select.rs`), the grammar
+//! (`parser/modify.rs`), plans (`plan/write.rs`).
 
 use super::{Access, Expr, Operand, Operator, QualifiedName, Relation};
 

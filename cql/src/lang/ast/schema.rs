@@ -1,4 +1,10 @@
-//! Statements about the schema: tables, types, `DESCRIBE`.
+//! Statements about the schema: keyspaces, tables, types, functions, indexes, materialized views, and `DESCRIBE`.
+//!
+//! What parses is kept as it was written: a table may have several primary keys or none, a type any fields. `ddl`
+//! judges it in Cassandra's order and words.
+//!
+//! Not here: the grammar (`parser/create.rs`, `parser/alter.rs`, `parser/function.rs`, `parser/index.rs`,
+//! `parser/describe.rs`), what statements change (`cql/src/ddl.rs`), what `DESCRIBE` answers (`cql/src/describe.rs`).
 
 use super::{Expr, Order, QualifiedName, Relation, SelectItem, TypeName};
 

@@ -1,4 +1,10 @@
 //! `SELECT` and the relations of a `WHERE`.
+//!
+//! Relations are kept in the order in which they were written, and one may restrict what another restricts already:
+//! they are merged or refused when the statement is prepared.
+//!
+//! Not here: the grammar (`parser/select.rs`, `parser/relation.rs`), which relations a column takes
+//! (`restrict/gather.rs`), what may be selected (`expr/compile.rs`), the plan (`plan/select.rs`).
 
 use super::{Expr, QualifiedName, Using};
 

@@ -1,4 +1,10 @@
 //! Expressions and types as text again, as Cassandra's errors and column headings write them.
+//!
+//! The text is for people, in the form of Cassandra's `toString`: every marker is `?`, texts are in quotes but quotes
+//! in them are not doubled, a cast is in lower case. So it need not parse, and two expressions may have one text.
+//!
+//! Not here: values as constants (`literal/show.rs`), statements of the schema as text, which do parse
+//! (`cql/src/describe.rs`), names in quotes (`keyword.rs`).
 
 use std::fmt;
 

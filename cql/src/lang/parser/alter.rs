@@ -1,4 +1,20 @@
-//! `ALTER ..`.
+//! `ALTER ..`: keyspaces, tables, types and materialized views.
+//!
+//! ```text
+//! ALTER KEYSPACE [IF EXISTS] k WITH ..
+//! ALTER TABLE [IF EXISTS] t   ADD [IF NOT EXISTS] c type | (c type, ..)
+//!                             DROP [IF EXISTS] c | (c, ..) [USING TIMESTAMP n]
+//!                             DROP COMPACT STORAGE
+//!                             RENAME [IF EXISTS] a TO b [AND ..]
+//!                             ALTER c TYPE type | ALTER [IF EXISTS] c MASKED WITH .. | .. DROP MASKED
+//!                             WITH ..
+//! ALTER TYPE [IF EXISTS] t    ADD [IF NOT EXISTS] f type | RENAME [IF EXISTS] a TO b [AND ..] | ALTER f TYPE type
+//! ALTER MATERIALIZED VIEW [IF EXISTS] v WITH ..
+//! ```
+//!
+//! Changes that are no longer served, such as the type of a column, are parsed, so that `ddl` can refuse them in
+//! Cassandra's words. Not here: definitions of columns and fields (`create.rs`), what stands in a `WITH`
+//! (`properties.rs`), which changes may be made (`ddl/table.rs`, `ddl/types.rs`, `ddl/view.rs`).
 
 use super::super::ast::{
     AlterTable, AlterType, SchemaStatement, Statement, TableChange, TypeChange,

@@ -1,4 +1,18 @@
 //! `CREATE` and `DROP` of functions and aggregates.
+//!
+//! ```text
+//! CREATE [OR REPLACE] FUNCTION [IF NOT EXISTS] f ([a type, ..]) CALLED | RETURNS NULL ON NULL INPUT
+//!        RETURNS type LANGUAGE word AS 'body' | $$body$$
+//! CREATE [OR REPLACE] AGGREGATE [IF NOT EXISTS] f ([type, ..]) SFUNC f STYPE type
+//!        [REDUCEFUNC f] [FINALFUNC f] [INITCOND value]
+//! DROP FUNCTION | AGGREGATE [IF EXISTS] f [([type, ..])]
+//! ```
+//!
+//! `REDUCEFUNC` is ScyllaDB's. The functions of an aggregate are named without keyspace: they are in the keyspace of
+//! the aggregate.
+//!
+//! Not here: `CREATE [OR REPLACE]` itself (`create.rs`), which languages there are and what a body may be
+//! (`ddl/functions.rs`, the crate `functions`), calls (`names.rs`, `expr.rs`).
 
 use super::super::ast::{
     CreateAggregate, CreateFunction, DropFunction, Existing, FunctionKind, SchemaStatement,

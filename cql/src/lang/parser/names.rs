@@ -1,4 +1,11 @@
 //! Names, with and without quotes and keyspaces, and the small phrases around them.
+//!
+//! 1. A name without quotes becomes lower case; a name in quotes stays as it is, but must not be empty.
+//! 2. Every word that is not reserved may be a name. Names of user types and functions may be fewer of the other words
+//!    ([`Class`]), as in Cassandra's grammar.
+//! 3. A `?` in the place of a keyspace or a table has an error of its own, as in Cassandra.
+//!
+//! Not here: which words are reserved (`keyword.rs`), whether there is anything of that name (`prepare`, `ddl`).
 
 use super::super::keyword::Class;
 use super::{Keyword, Kind, Parser, QualifiedName, Result, SyntaxError};

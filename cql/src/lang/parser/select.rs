@@ -1,4 +1,16 @@
-//! `SELECT`.
+//! `SELECT`: the clauses in their order.
+//!
+//! ```text
+//! SELECT [JSON] [DISTINCT] * | expression [AS name], ..  FROM t  [WHERE ..]  [GROUP BY expression, ..]
+//!        [ORDER BY c [ANN OF term] [ASC | DESC], ..]  [PER PARTITION LIMIT n]  [LIMIT n]
+//!        [ALLOW FILTERING]  [BYPASS CACHE]  [USING TIMEOUT d]
+//! ```
+//!
+//! `JSON` and `DISTINCT` may also be names of columns: what follows the word tells which it is. `BYPASS CACHE` and
+//! `USING TIMEOUT` are ScyllaDB's.
+//!
+//! Not here: relations (`relation.rs`), expressions (`expr.rs`), what may be selected, grouped and ordered
+//! (`prepare/select.rs`).
 
 use super::super::ast::{Order, OrderBy, Select, SelectItem, SelectKind, Using};
 use super::{Keyword, Kind, Parser, Result};

@@ -1,4 +1,19 @@
 //! Types as written: `map<text, frozen<list<int>>>`.
+//!
+//! ```text
+//! type := 'class' | native | [ks.]user | list<type> | set<type> | map<type, type> | tuple<type, ..>
+//!       | vector<type, n> | frozen<type>
+//! ```
+//!
+//! 1. `list`, `map`, `tuple`, `vector` and `frozen` may be names of user types; a `<` behind them tells. `set` is
+//!    always the collection.
+//! 2. `(int) a` begins like a tuple: `is_type_hint` looks ahead whether a type, `)` and a value follow, and takes
+//!    nothing.
+//!
+//! Invariant: types are nested at most `TYPE_NESTING_MAX` deep.
+//!
+//! Not here: what a type means, and which may stand inside which (`cql/src/types.rs`), definitions of columns
+//! (`create.rs`).
 
 use super::super::ast::TypeName;
 use super::super::keyword::Class;

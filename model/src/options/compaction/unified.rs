@@ -1,4 +1,16 @@
-//! The numbers of density levels.
+//! The numbers of density levels: Cassandra's `UnifiedCompactionStrategy`.
+//!
+//! 1. `read` takes the sub-options one by one, and refuses in the words of `Controller.validateOptions`.
+//! 2. A scaling parameter becomes two numbers: `T4` is fanout 4 and 4 runs, `L10` is fanout 10 and 2 runs, `N` is both
+//!    of them with 2. A bare number `w` is `T(w + 2)`, or `L(2 - w)` below zero.
+//! 3. [`FragmentSizes`] says where a run is cut, by the rule of `Controller.getNumShards`: Cassandra's shards of a
+//!    range of tokens are files of one run here.
+//!
+//! Invariants: there is at least one parameter; the last one holds for all deeper levels. `min_sstable_size` is at most
+//! √½ of the target.
+//!
+//! Not here: which runs are merged when (`engine/src/compaction/unified.rs`), what all strategies take
+//! (`options/compaction.rs`), the part of space that starts a merge of all runs (`incremental.rs`).
 
 use super::incremental::SPACE_GOAL;
 use super::no_aggressive_expiration;
@@ -43,7 +55,7 @@ pub struct Unified {
     pub inclusion: Inclusion,
     /// The first level begins here, if the table says; in bytes.
     pub flush_bytes: Option<u64>,
-    /// All runs are merged when all take so many times the bytes of the largest.
+    /// All runs are merged when all take this many times the bytes of the largest.
     pub space_goal: f64,
     /// At most this many runs are merged at once, if the table says.
     pub runs_max: Option<u32>,

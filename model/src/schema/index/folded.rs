@@ -2,6 +2,11 @@
 //! `ascii` of SAI means.
 //!
 //! Invariant: the table ascends by character, and gives ASCII only.
+//!
+//! The table is Lucene's with its oddities, such as small letters that become large ones: index files hold what it
+//! gives, so it never changes. A character that is not in the table stays as it is.
+//!
+//! Not here: the other steps of an analysis, and their order (`analysis.rs`).
 
 /// The text with each character that the table has replaced.
 pub(super) fn fold_to_ascii(text: &str) -> String {

@@ -1,6 +1,12 @@
 //! The forms of functions and aggregates in the schema log: their fields, and the way there and back.
 //!
 //! Invariants: what was written reads back equal; a language that this build does not know is an error.
+//!
+//! Types are checked against the limits of types when they are read back, and the first state of an aggregate against
+//! the type of the state. Bytes are hex digits, as JSON has no bytes.
+//!
+//! Not here: the types (`type_form.rs`), the entries around these forms (`form.rs`), what a function is
+//! (`schema/function.rs`), the specification (`schema/FORMAT.md`).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,14 @@
 //! The forms of types in the schema log, user types among them: the way there and back.
 //!
 //! Invariants: what was written reads back equal; a user type that is larger than types may be is an error.
+//!
+//! 1. A user type stands whole in each type that holds it, fields and all, so that an entry is read without any other.
+//! 2. A kind of type that came later has a variant of its own, with the format from which on it may be there.
+//!
+//! The names of the variants and of their fields are the format: serde writes them as JSON (`form.rs`).
+//!
+//! Not here: functions (`function_form.rs`), tables (`form.rs`), types by the names of classes (`types/class.rs`), the
+//! specification (`schema/FORMAT.md`).
 
 use std::sync::Arc;
 
