@@ -4,7 +4,7 @@
 //! order-preserving form comes back, a frame is as long as it says.
 //!
 //! 1. A target has a name, a function and seeds: inputs that reach its depths at once.
-//! 2. A test writes the seeds into `corpus/NAME` when it is told to (`lib.rs`); libFuzzer adds what it finds.
+//! 2. A test writes the seeds into `corpus/NAME` where MESSINA_BLESS is set (`lib.rs`); libFuzzer adds what it finds.
 //! 3. `planted` has no corpus: only coverage leads to its bug, so that a run without counters is noticed.
 //!
 //! Not here: targets of more than a function, each with the form of its inputs (`storage.rs`, `segments.rs`,
