@@ -15,8 +15,8 @@
 //! 2. What a session has prepared outlives its connection, so that ids of before a restart are executed, too.
 //! 3. An error of `run` is the connection's or the suite's. A refusal by the server is an answer.
 //!
-//! Not here: the cases and their format (`suite.rs`), what an answer is compared with (`golden.rs`), the text of a value
-//! (`kind.rs`), values that are bound (`literal.rs`).
+//! Not here: the cases and their format (`suite.rs`), what an answer is compared with (`golden.rs`), the text of a
+//! value (`kind.rs`), values that are bound (`literal.rs`).
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
