@@ -1,7 +1,20 @@
 //! What a hop between cores costs: the ring alone, two polling threads, two executors, two sleepers.
 //!
-//! `cargo bench -p messina-bench --bench mailbox`. Two processors are needed for figures that mean
-//! anything; with one, the threads take turns.
+//! `cargo bench -p messina-bench --bench mailbox`. Two processors are needed for figures that mean anything; with one,
+//! the threads take turns.
+//!
+//! ```text
+//! one thread               push, publish, pop                  the ring's instructions
+//! two threads              question ─► echo ─► answer          and what the hardware takes from cache to cache
+//! two cores, awake         the same, between two executors     and a pass of each
+//! two cores, asleep        the same, both sleep in between     and waking by the bell
+//! turn                     yield, reap                         what a pass pays to let others run
+//! ```
+//!
+//! Invariant: an item's first word counts down, and an echo ends after the item whose first word is 1, so that every
+//! benchmark ends its thread.
+//!
+//! Not here: a whole pass of a shard (`pass.rs`), the mailbox itself (`shard/src/mailbox.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,7 +1,17 @@
 //! A blocking connection to a CQL server: one request, one answer, both kept as they came.
 //!
-//! The protocol's client side is the `cql` crate's, as the load tool has it. Not here: types and the text of
-//! values (`golden/kind.rs`).
+//! 1. `open` connects, sends STARTUP without compression, and logs in as `cassandra` if the server asks for it.
+//! 2. `call` writes one request, reads until a frame is whole, and hands the answer to the caller's function.
+//!
+//! Invariants
+//! 1. One request is under way at a time. All have stream 0, and no events are registered for, so the next frame is the
+//!    answer.
+//! 2. An error of `call` is the connection's, and the connection is not used any more. A refusal by the server is an
+//!    answer.
+//! 3. Each wait for bytes is limited, so that a server that hangs fails its step.
+//!
+//! The protocol's client side is the `cql` crate's, as the load tool has it. Not here: types and the text of values
+//! (`golden/kind.rs`), prepared statements and pages (`golden/session.rs`).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

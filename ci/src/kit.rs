@@ -1,9 +1,14 @@
 //! Kits: what a check needs from outside, installed once into `target/ci`, never on the machine.
 //!
-//! A kit is a folder and the text it was made from (requirements, lock files). While that text
-//! stays, the kit stays; when it changes, the kit is made again.
+//! A kit is a folder and the text it was made from (requirements, lock files). While that text stays, the kit stays;
+//! when it changes, the kit is made again.
 //!
-//! Invariant: a kit that failed half-way has no stamp, and is made again.
+//! Invariants
+//! 1. A kit that failed half-way has no stamp, and is made again.
+//! 2. Versions of Python packages are exact, so that a check does the same next month.
+//! 3. cargo-deny and cargo-nextest of the machine are preferred to kits.
+//!
+//! Not here: what each driver installs (`drivers.rs`), the steps that use a kit (`tier.rs`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

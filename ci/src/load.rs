@@ -1,7 +1,19 @@
 //! `messina-load` and `messina-admin` as the checks call them: fill, work under load, prove what was acknowledged.
 //!
-//! Invariant: the exit status of a run tells a broken promise (1) from a server that went away (3),
-//! so that killing the server never hides a wrong answer.
+//! ```text
+//! Load::fill       messina-load load --journal J       makes the table and fills it
+//! Load::work       messina-load run --journal J        until its server is killed; each read is judged
+//! Load::prove      messina-load verify --journal J     reads back what the journal says was acknowledged
+//! tool, beside     messina-load ARGUMENTS              to its end; until SIGINT
+//! ```
+//!
+//! Invariants
+//! 1. The exit status of a run tells a broken promise (1) from a server that went away (3), so that killing the server
+//!    never hides a wrong answer.
+//! 2. A tool that is dropped while it runs is killed, with all its children.
+//!
+//! Not here: when a server is killed (`kill9.rs`), what each workload promises (`tools/src/workload/scenario.rs`), how
+//! a server is started (`server.rs`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

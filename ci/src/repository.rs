@@ -1,6 +1,20 @@
 //! The checkout under test: its root, its files, its places for what the checks make.
 //!
-//! Invariant: the checks write only under `target/ci`; `fix` alone edits sources.
+//! ```text
+//! target/release      the programs that are tested, unless `--programs` names another folder
+//! target/ci/log       what each step printed
+//! target/ci/kits      what is installed once: drivers, tools
+//! target/ci/data      data of the servers under test
+//! ```
+//!
+//! Invariants
+//! 1. Of the checkout, the checks write `target` alone, with three exceptions: `fix` edits sources, `golden --record`
+//!    and `conformance --write` write what they name, and the README's session makes `messina-data` and removes it.
+//! 2. Every command runs in the root, without input, and with the same settings of cargo, so that steps share what is
+//!    built.
+//! 3. `text_files` has what git tracks or would track: ignored files are not judged.
+//!
+//! Not here: how a command is run, limited in time and logged (`step.rs`), what has to be installed (`kit.rs`).
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

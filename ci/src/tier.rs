@@ -1,8 +1,20 @@
 //! Which steps each tier has, and the steps that are a single cargo command.
 //!
-//!   fast ⊂ full ⊂ night: a tier is the one before it and more.
+//!   fast ⊂ full ⊂ night: a tier checks all that the one before it checks, and more.
 //!
-//! Cheap steps come first: a missing header should not wait for a build.
+//! 1. `fast` has the steps that only read sources, and the unit tests.
+//! 2. `full` and `night` begin with the same list (`everything`). An `Effort` says how long its steps are.
+//! 3. `night` goes on with the planted bugs of the servers and with the steps that take long.
+//!
+//! Invariants
+//! 1. Cheap steps come first: a missing header should not wait for a build.
+//! 2. The release build comes before the steps that drive its programs. Called alone, such a step builds them first
+//!    (`main.rs`), unless the caller names a folder of programs or a running server.
+//! 3. What is built beside other steps (`build_beside`) decides nothing: its own step fails again, and says why.
+//! 4. The simulator runs the build of `planted`, with no bug switched on, so that nothing is built twice.
+//!
+//! Not here: what a step of several commands does (one file each), the arguments (`main.rs`), how a step is run and
+//! counted (`step.rs`), how a count is read from what a program prints (`evidence.rs`).
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,19 @@
 //! What each sub-command does: flags to plans, plans to a run, the run to a report.
+//!
+//! 1. A sub-command (`command/load.rs`, `command/work.rs`, `command/prove.rs`) checks its flags and makes a `Job`.
+//! 2. `Server::find` asks the server for its version and its shards.
+//! 3. `Job::run` deals connections and operations to the threads, makes a workload for each of them, and runs them.
+//! 4. The report goes to the terminal, and as JSON or as a page where that is wanted. `report` makes a page of several
+//!    such files.
+//!
+//! Invariants
+//! 1. `Ok(true)` means that all was done and nothing was wrong. What ended a run early is returned as an error only if
+//!    lost connections are all else that went wrong: `Error::Lost` never hides a broken promise.
+//! 2. The connections of a thread reach the shards in turn, so that each thread can reach as many shards as it has
+//!    connections.
+//! 3. The first SIGINT or SIGTERM ends a run with its report, the second ends the process.
+//!
+//! Not here: the flags (`flags.rs`), the threads (`client/run.rs`), exit statuses (`tools/src/bin/load.rs`).
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;

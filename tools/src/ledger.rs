@@ -1,9 +1,20 @@
 //! What has been acknowledged in this run, shared by all client threads.
 //!
-//! `Ledger` holds the newest acknowledged write of every field of every loaded record; a read's
-//! floor is copied from it before the read is sent. `Frontier` hands out the keys that a run
-//! inserts and says up to which of them all are acknowledged: only those are ever read, as with
-//! YCSB's acknowledged counter. `Tallies` holds of every key of a scenario what was begun and what of it has an answer.
+//! `Ledger` holds the newest acknowledged write of every field of every loaded record; a read's floor is copied from it
+//! before the read is sent. `Frontier` hands out the keys that a run inserts and says up to which of them all are
+//! acknowledged: only those are ever read, as with YCSB's acknowledged counter. `Tallies` holds of every key of a
+//! scenario what was begun and what of it has an answer.
+//!
+//! Invariants
+//! 1. What is acknowledged only grows: the newest write is a maximum, and the end of the readable keys moves up without
+//!    gaps.
+//! 2. It is copied before a read is sent and compared after its answer, so that what other threads do meanwhile never
+//!    makes a right answer look wrong.
+//! 3. Keys beyond those that were loaded have no floor. Inserts that failed for good are passed over.
+//! 4. A few atomic operations for each request; a lock only for inserts, and for records that are not found.
+//!
+//! Not here: what a read is held against (`proof.rs`), what outlives the process (`journal.rs`), the rules of the
+//! scenarios (`workload/scenario.rs`).
 
 use std::collections::VecDeque;
 use std::sync::Mutex;

@@ -1,4 +1,14 @@
 //! `compare`: Messina, Cassandra and Redis side by side; writes the table of docs/benchmarks.md, and its picture.
+//!
+//! 1. For each contender: start, load, measure each work of the set, then the open loop (plain set), stop.
+//! 2. Print the tables; where it is wanted, put them between the document's marks and draw the picture.
+//!
+//! Invariants
+//! 1. One contender runs at a time.
+//! 2. An error ends the comparison, and no document is changed: a table is of one run.
+//!
+//! Not here: starting and stopping (`compare/contender.rs`), the works and how they are measured (`compare/work.rs`),
+//! the tables (`compare/table.rs`), the marks (`document.rs`).
 
 use std::path::PathBuf;
 use std::process::ExitCode;

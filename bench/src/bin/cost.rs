@@ -1,5 +1,13 @@
-//! `cost`: instructions and allocations of one operation in one shard; the first table of
-//! docs/benchmarks.md.
+//! `cost`: instructions and allocations of one operation in one shard; the first table of docs/benchmarks.md.
+//!
+//! 1. For each path and shape: allocations are counted in this process, instructions in another one, which is this
+//!    program with `--path` under callgrind.
+//! 2. What only the simulated disk spends in a durable write is taken off (`Path::baseline`).
+//! 3. Print the table; where it is wanted, put it between the document's marks.
+//!
+//! Invariant: the counting allocator is this program's alone: other programs of the crate use the system's.
+//!
+//! Not here: the paths (`cost/path.rs`), callgrind (`cost/callgrind.rs`), the marks (`document.rs`).
 
 use std::path::PathBuf;
 use std::process::ExitCode;

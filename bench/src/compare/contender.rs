@@ -1,4 +1,18 @@
 //! The servers that are compared: how each is started, told to be durable, and stopped.
+//!
+//! ```text
+//!              port       durable before its answer       ready when
+//! Messina      PORT       its default                     it prints `ready`
+//! Cassandra    PORT + 1   commitlog_sync: batch           its script returns
+//! Redis        PORT + 2   appendfsync always              its port is open, and it has not ended
+//! ```
+//!
+//! Invariants
+//! 1. Each start has an empty data directory, on the disk that is measured, and removes it in the end.
+//! 2. A server is ended when its `Running` is dropped, whatever went wrong in between.
+//! 3. The process that is measured is the one that was started: a Messina or a Redis whose port is taken is an error.
+//!
+//! Not here: the work (`work.rs`), the client of Redis (`redis.rs`), the script of Cassandra (`bench/rivals`).
 
 use std::fs;
 use std::io::{BufRead, BufReader};

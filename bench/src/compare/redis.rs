@@ -5,7 +5,12 @@
 //! read: HGETALL record:N      update: HSET record:N field0 <100 bytes>
 //! ```
 //!
-//! `redis-benchmark` draws N uniformly from the records and writes it with twelve digits.
+//! `redis-benchmark` draws N uniformly from the records and writes it with twelve digits. It does a number of
+//! operations and not a number of seconds, so the caller first finds how many fill the time (`work.rs`).
+//!
+//! Invariant: a load with an error, or a benchmark without a result, is an error.
+//!
+//! Not here: starting Redis (`contender.rs`), its CPU and system calls (`work.rs`).
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,9 +1,23 @@
 //! The work that every contender does, and what it costs it.
 //!
-//! The work is the same for all: records of ten fields of 100 bytes (rows, or hashes of Redis), of
-//! which every one is loaded; keys drawn uniformly; a read returns all ten fields, an update writes
-//! one of them. What reads before it writes has data of its own, which `messina-load` makes: rows for conditional writes,
-//! counters, groups of ten partitions. Redis has none of that.
+//! The work is the same for all: records of ten fields of 100 bytes (rows, or hashes of Redis), of which every one is
+//! loaded; keys drawn uniformly; a read returns all ten fields, an update writes one of them. What reads before it
+//! writes has data of its own, which `messina-load` makes: rows for conditional writes, counters, groups of ten
+//! partitions. Redis has none of that.
+//!
+//! 1. Warm up: the work, without measuring it.
+//! 2. Measure for some seconds, again while the host steals processor time. The measurement with the least steal
+//!    counts.
+//! 3. Do the work once more under `perf`, which counts the server's system calls.
+//!
+//! Invariants
+//! 1. A number that is missing from a report is an error, and not 0.
+//! 2. CPU is that of the server's process alone, divided by the operations of the same time.
+//! 3. In an open loop latency counts from when an operation was meant to be sent. Redis has no client here that does
+//!    so.
+//!
+//! Not here: starting servers (`contender.rs`), the clients of Redis (`redis.rs`), steal (`steal.rs`), the table
+//! (`table.rs`).
 
 use std::fs;
 use std::path::PathBuf;

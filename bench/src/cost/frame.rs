@@ -1,9 +1,18 @@
-//! A prepared statement from frame to frame, executed by a core of the server itself, less the
-//! sockets:
+//! A prepared statement from frame to frame, executed by a core of the server itself, less the sockets:
 //!
 //! ```text
 //! bytes ─► frame ─► EXECUTE ─► the server's executor, shard and engine ─► frame ─► bytes
 //! ```
+//!
+//! 1. `Desk::new` opens a server on an empty simulated disk, makes three tables and prepares the statements.
+//! 2. `.._frame` appends the frame of a statement to the caller's buffer: what a client would send.
+//! 3. `take` gives frames to the server, `settle` runs its cores until all are answered, `send` takes the answers.
+//!
+//! Invariants
+//! 1. All cores run in the calling thread, driven by hand (`server::manual`), so what is counted is theirs alone.
+//! 2. Frames are of protocol version 4 without compression, and answers leave out the description of the columns.
+//!
+//! Not here: what is counted (`path.rs`), an engine alone (`shard.rs`).
 
 use cql::frame::client::{Answer, Reply};
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};

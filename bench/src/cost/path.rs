@@ -1,4 +1,25 @@
 //! The paths whose cost is counted.
+//!
+//! ```text
+//! statement-*   frame ─► the server's executor, shard and engine ─► frame       `frame.rs` sends and receives
+//! engine-*               a record or a command ─► engine                        `shard.rs` drives its log
+//! disk-*                                   the block writes alone               taken off the durable writes
+//! ```
+//!
+//! 1. Load the records, or write what is flushed, merged or gone over. Build every input.
+//! 2. Of point reads and writes: run some operations, until buffers and caches have their size.
+//! 3. Count what runs inside `measured_region`, and nothing else.
+//!
+//! Invariants
+//! 1. Inputs are built before anything is counted, and results are checked: the record is there, the sum is right, four
+//!    files became one.
+//! 2. Keys come in an order that the processor does not foresee (`strewn`).
+//! 3. Nothing is flushed or merged while other paths are counted: the memory is large enough.
+//! 4. The number of operations is a multiple of 16: statements that go 16 together are not sent for the rest, and would
+//!    be counted too low.
+//!
+//! Not here: how allocations and instructions are counted (`allocations.rs`, `callgrind.rs`), the table
+//! (`bench/src/bin/cost.rs`), costs through the socket (`compare/work.rs`).
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -1,4 +1,15 @@
 //! One shard's engine on the simulated disk, with one table of records, driven by hand.
+//!
+//! 1. `Shape` makes keys, records and reads: those of ScyllaDB's `perf-simple-query`, and those of YCSB.
+//! 2. `with_engine` makes the directories and opens an engine on an empty disk without faults.
+//! 3. `Driver::commit` polls the engine's log until all writes are answered.
+//!
+//! Invariants
+//! 1. No executor and no other task: a future is polled until it is ready, in the thread that counts.
+//! 2. The same shape and number give the same bytes, so that counts repeat.
+//! 3. The shard owns all tokens, and has memory and log enough for all that a count writes.
+//!
+//! Not here: what is counted (`path.rs`), whole cores with the server's executor (`frame.rs`).
 
 use std::future::Future;
 use std::pin::{Pin, pin};

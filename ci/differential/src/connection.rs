@@ -1,7 +1,16 @@
 //! A connection with many requests under way: frames out by stream, answers back in any order.
 //!
+//! 1. `ask` queues a request on a stream, which the caller chooses; nothing is sent yet.
+//! 2. `next` returns an answer that is there already. If there is none, it sends what is queued and waits for bytes.
+//!
+//! Invariants
+//! 1. What is queued is sent before an answer is waited for, so that the wait can end.
+//! 2. An error is the connection's: an answer that cannot be read, or none in time. An error of a statement is an
+//!    answer.
+//!
 //! The protocol's client side is the `cql` crate's: what that encodes and decodes wrongly in the same way is not seen.
-//! Blocking: what is queued is sent before an answer is waited for.
+//!
+//! Not here: whose answer belongs to a stream (`driver.rs`), which statements are prepared (`prepared.rs`).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

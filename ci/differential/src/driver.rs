@@ -1,8 +1,20 @@
 //! Many worlds at once over a few connections: each connection has a thread, each world a stream.
 //!
-//! The first mismatch ends the run, and so does the first error; if both come, the mismatch is told, since the server
-//! may have died of the same defect. Invariant: worlds know nothing of each other, and the seed of a world decides its
-//! steps and its protocol version, so that any of them can be lived again alone.
+//! ```text
+//! connection ─┬─ stream 0: world 7, then world 11, ..      send what the world wishes ─► answer ─► the world judges it
+//!             └─ stream 1: world 9, then world 13, ..      a world that is over makes its place free for the next seed
+//! ```
+//!
+//! The first mismatch ends the run, and so does the first error. If both come, the mismatch is reported, since the
+//! server may have died of the same defect.
+//!
+//! Invariants
+//! 1. Worlds know nothing of each other, and the seed of a world decides its steps and its protocol version, so that
+//!    any of them can be lived again alone.
+//! 2. A connection speaks one protocol version, and takes every second seed: the seeds of its version.
+//! 3. New worlds begin until enough statements are compared; those that are under way end first.
+//!
+//! Not here: a world's steps (`world.rs`), a shorter history of a mismatch (`shrink.rs`), the arguments (`main.rs`).
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

@@ -2,6 +2,13 @@
 //!
 //! Every column that a table ever has is drawn with the table; ALTER TABLE adds and drops it. It keeps its type, as a
 //! column that is added again must.
+//!
+//! Invariants
+//! 1. A column's number is its place in `columns`, for ever: partition key, clustering key, statics, regulars.
+//! 2. Columns of the key are always there. Static columns exist only in a table with a clustering key.
+//! 3. A collection or user type in a key is frozen, and so is every tuple.
+//!
+//! Not here: which column is added or dropped, and when (`generate.rs`), what becomes of its cells (`table.rs`).
 
 use crate::draw::Draw;
 use crate::value::{SCALARS, Type};

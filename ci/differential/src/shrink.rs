@@ -1,9 +1,15 @@
 //! A short history that is answered wrongly, out of a long one.
 //!
-//! Delta debugging (Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002): halves, quarters, ...
-//! of the steps are left out, and what is still answered wrongly is kept; then statements of batches, and columns of
-//! writes.
-//! Each attempt is a life of its own, with a table of its own, in the protocol version of the world that failed.
+//! Delta debugging (Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002): halves, quarters,
+//! ... of the steps are left out, and what is still answered wrongly is kept; then statements of batches, and columns
+//! of writes.
+//!
+//! Invariants
+//! 1. Each attempt is a life of its own, with a table of its own, in the protocol version of the world that failed.
+//! 2. A mismatch counts only if it is of the kind that was found: an error, or another answer.
+//! 3. The step that was answered wrongly is never left out. No attempt begins after the time limit.
+//!
+//! Not here: steps and answers (`world.rs`), how a history is printed (`main.rs`).
 
 use std::time::{Duration, Instant};
 

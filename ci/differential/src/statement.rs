@@ -1,5 +1,17 @@
 //! Statements as data: what the generator draws, the model does and the server is sent.
 //!
+//! ```text
+//! Step ── Sending     literals, values beside the text, PREPARE and EXECUTE
+//!      └─ Operation   Write, Logged ─► Mutation ─► Target (which rows), Change (of a column)
+//!                     Select        ─► Relation (which rows), Item (what is shown)
+//! ```
+//!
+//! Invariants
+//! 1. A column is a number: its place in `Schema::columns`, which a drop does not change.
+//! 2. Several values of a key column stand for IN.
+//! 3. A bound is a value and whether the bound itself belongs to the slice. Lower and upper are by the order of values,
+//!    also where the clustering descends.
+//!
 //! Not here: their text (`text.rs`), their meaning (`table.rs` for writes, `query.rs` for reads).
 
 use crate::value::Value;

@@ -1,4 +1,18 @@
 //! The text of statements, and the values of their bind markers.
+//!
+//! ```text
+//! Sending::Plain     INSERT INTO t (p0, v0) VALUES (1, 'a')
+//! the others         INSERT INTO t (p0, v0) VALUES (?, ?)     and beside it the bytes of 1 and of 'a'
+//! ```
+//!
+//! Invariants
+//! 1. A step has one meaning, however it is sent: a literal and its bytes come from the same value.
+//! 2. Values stand in the order of their markers.
+//! 3. Writes of a batch with one timestamp have it after BEGIN BATCH, those with several each have their own.
+//! 4. A change that its statement cannot make (INSERT with `c = c + ..`) is a bug of the generator, and a panic.
+//!
+//! Not here: what is drawn (`generate.rs`), what it means (`table.rs`, `query.rs`), CREATE and ALTER (`schema.rs`),
+//! literals and bytes (`value.rs`), messages (`connection.rs`).
 
 use crate::schema::Schema;
 use crate::statement::{

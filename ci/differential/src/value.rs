@@ -2,6 +2,15 @@
 //!
 //! The order of each type is that of the enum: numbers by their sign and size, text and blobs by bytes, collections
 //! element by element, and null before any value inside a tuple.
+//!
+//! Invariants
+//! 1. Sets and maps are sorted as the server must sort them, so that their bytes are those of its answer.
+//! 2. `Type::read` of a value's bytes is that value. It is for showing answers; answers are compared by their bytes.
+//! 3. A type has few values, so that keys, elements and conditions meet. Among them are the empty text and blob.
+//! 4. Each type here is fully described to the client: `Type::is_told` compares what a server says, part by part.
+//!
+//! Not here: the token of a key (`token.rs`), which version of a cell wins (`cell.rs`), the columns of an answer
+//! (`columns.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -5,7 +5,20 @@
 //!                          └───► request ─► answer, page by page ─► the same?
 //! ```
 //!
-//! Invariant: one request of a world is under way at a time, so that a seed means the same steps, the same answers.
+//! 1. `advance` takes the next step. The model does it at once, so what must be answered is known before the request is
+//!    sent.
+//! 2. A prepared statement takes several answers: that of PREPARE, UNPREPARED where the server has forgotten it (it is
+//!    then prepared again), and that of EXECUTE.
+//! 3. The rows of all pages are compared as one, to the byte and in order; the columns of each page by themselves.
+//! 4. CREATE is the first step and DROP the last, whatever the source of the steps.
+//!
+//! Invariants
+//! 1. One request of a world is under way at a time, so that a seed means the same steps, the same answers.
+//! 2. What the model refuses must be refused as `Invalid`, and changes nothing.
+//! 3. Known defects of Apache Cassandra are passed over and counted, only where the server is one.
+//!
+//! Not here: sending and streams (`driver.rs`), what is drawn (`generate.rs`), what a read shows (`query.rs`), which
+//! UNPREPARED has a reason (`prepared.rs`), a shorter history (`shrink.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 

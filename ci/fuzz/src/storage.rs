@@ -3,9 +3,15 @@
 //! The input is a list of damages of 5 bytes: which file, where in it (3 bytes), and what: 0 cuts the file there, 1
 //! zeroes a sector, 2 puts another sector's bytes there, anything else is xored with the byte.
 //!
+//! 1. The whole files are written once a process, by the engine, on a simulated disk without faults.
+//! 2. Each input damages a copy of them, on a disk of its own, and reads it as a start or a read would.
+//!
 //! What is read from a damaged file is an error or what was written: of the log, its beginning; of the manifest, a
 //! state it has had; of the sstable, everything. From a whole file everything is read, and so is what was written to a
 //! log before the first place that is damaged.
+//!
+//! Not here: files that a power cut tears while the engine writes them (`shard/tests/sim`), the other targets
+//! (`targets.rs`).
 
 use std::sync::OnceLock;
 

@@ -1,7 +1,15 @@
 //! What is fuzzed: one function for each decoder that bytes from outside reach.
 //!
-//! A target fails by panicking. Beyond not panicking it checks what must hold of any input: an error says
-//! something, an order-preserving form comes back, a frame is as long as it says.
+//! A target fails by panicking. Beyond not panicking it checks what must hold of any input: an error says something, an
+//! order-preserving form comes back, a frame is as long as it says.
+//!
+//! 1. A target has a name, a function and seeds: inputs that reach its depths at once.
+//! 2. A test writes the seeds into `corpus/NAME` where MESSINA_BLESS is set (`lib.rs`); libFuzzer adds what it finds.
+//! 3. `planted` has no corpus: only coverage leads to its bug, so that a run without counters is noticed.
+//!
+//! Not here: targets of more than a function, each with the form of its inputs (`storage.rs`, `segments.rs`,
+//! `statements.rs`, `functions.rs`), the call by libFuzzer (`libfuzzer.rs`), how long each target runs
+//! (`ci/src/fuzz.rs`).
 
 use std::hint::black_box;
 use std::sync::Arc;

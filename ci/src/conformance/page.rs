@@ -1,4 +1,16 @@
 //! docs/conformance.md: what Cassandra passes and this server does, by area, and misses by cause.
+//!
+//! 1. The head, the suite's commit, and which calls of nodetool were done and refused.
+//! 2. A table: the areas of the first cut, the other areas, then the sum of the first cut and the sum of all.
+//! 3. The tests that this server misses, the cause with the most misses first.
+//! 4. The tests that call Cassandra wrong (`marked.rs`) and the golden statements answered otherwise: both come as
+//!    text.
+//!
+//! Invariants
+//! 1. The same run makes the same page, byte for byte.
+//! 2. `by_area` reads the table that `render` writes: the next run is held against it (`conformance.rs`).
+//!
+//! Not here: how a test is run and judged, and its cause (`conformance.rs`).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,23 @@
 //! Types as the wire describes them, and the text of their values.
 //!
-//! The text is the same for every server, whatever order or form a client library would give: it is
-//! made here from the bytes alone, and no code of the product takes part in it.
+//! The text is the same for every server, whatever order or form a client library would give: it is made here from the
+//! bytes alone. The product's code takes part only where a description of a type is split into numbers and strings.
+//!
+//! ```text
+//! int       -2            text        'it''s\n'       null         null
+//! decimal   -200E-2       list        [7]             no bytes     empty; '' of a text, 0x of a blob
+//! date      2024-02-29    tuple       (7, null)       damaged      ?0x01, here of an int
+//! ```
+//!
+//! Invariants
+//! 1. No value is an error: bytes that are not a value of their type are shown with a question mark, so that a wrong
+//!    answer is compared and printed as any other.
+//! 2. A value is read to its last byte: one with bytes left over is shown as damaged.
+//! 3. No text value breaks its line: control characters are escaped, since an answer is compared line by line.
+//!
+//! Days become dates by Howard Hinnant's `civil_from_days`. A duration is three `vint`s of the native protocol.
+//!
+//! Not here: text to bytes (`literal.rs`), the form of a whole answer (`session.rs`).
 
 use std::fmt::Write;
 use std::net::IpAddr;

@@ -1,7 +1,20 @@
 //! Values that a case binds: `@with 1, 'text', null, unset, [1, 2], raw 0x00ff` to bytes.
 //!
-//! Grammar: CQL's literals for the types that a case binds as values. Every other type is bound by
-//! its bytes, with `raw`, and so are values that no client library would send.
+//! Grammar: CQL's literals for the types that a case binds as values. Every other type is bound by its bytes, with
+//! `raw`, and so are values that no client library would send.
+//!
+//! ```text
+//! [1, 2]          list, vector of elements with a fixed size         {1, 2}    set         {'a': 1}    map
+//! (1, 'x')        tuple, or user type with its fields in order       12345     also a timestamp in ms, a time in ns
+//! ```
+//!
+//! 1. PREPARE tells the type of each marker, and a value is read by it. A value after the last marker is read as a text
+//!    if it is quoted, and as an int if not.
+//! 2. Fields that a tuple or a user type lacks at its end are not written.
+//! 3. What cannot be read is an error of the suite. What can be read is not judged: the case asks the server to do
+//!    that.
+//!
+//! Not here: the lines of a case (`suite.rs`), bytes to text (`kind.rs`).
 
 use super::kind::{Kind, Scalar};
 
@@ -187,7 +200,7 @@ impl Parser<'_> {
     }
 }
 
-/// A length and the bytes; nulls have the length -1, and an unset element is not to be had.
+/// A length and the bytes; a null has the length -1, and unset has -2, which the protocol gives no element.
 fn put_part(bound: Bound, out: &mut Vec<u8>) {
     match bound {
         Bound::Bytes(bytes) => {

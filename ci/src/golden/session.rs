@@ -8,6 +8,15 @@
 //!
 //! Version 5 trusts the columns that PREPARE told until an answer says that they changed, so that
 //! a statement which is prepared before an ALTER is read as a driver would read it.
+//!
+//! Invariants
+//! 1. An answer is text, one line for each warning, for the columns and for each row, or one line with an error's code
+//!    and words. An error on a later page is the answer's last line.
+//! 2. What a session has prepared outlives its connection, so that ids of before a restart are executed, too.
+//! 3. An error of `run` is the connection's or the suite's. A refusal by the server is an answer.
+//!
+//! Not here: the cases and their format (`suite.rs`), what an answer is compared with (`golden.rs`), the text of a
+//! value (`kind.rs`), values that are bound (`literal.rs`).
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -30,7 +30,8 @@ pub fn class_name(ty: &CqlType) -> impl Display + '_ {
     ClassName { ty, show_frozen: true }
 }
 
-/// A class with its parameters. Inside a frozen type and a tuple everything is frozen, so that the word is not repeated.
+/// A class with its parameters. Inside a frozen type and a tuple everything is frozen, so that the word is not
+/// repeated.
 struct ClassName<'a> {
     ty: &'a CqlType,
     show_frozen: bool,

@@ -2,6 +2,14 @@
 //!
 //! One request at a time, page after page to the end, and again from the front, until the run is over. A page that does
 //! not come within the client's time-out, or an error, is counted, and the statement begins again on a new connection.
+//!
+//! Invariants
+//! 1. The first page is asked for before the run begins, so that a statement that is refused ends the command.
+//! 2. The statement never ends the run: its errors are counted and shown, and the verdict of the run is that of the
+//!    workload.
+//!
+//! Not here: the workload's own connections (`client/worker.rs`), the flags `--beside` and `--beside-rows`
+//! (`flags.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

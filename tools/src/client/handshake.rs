@@ -1,4 +1,18 @@
 //! From nothing to a connection that is ready for requests, on the shard it should be on.
+//!
+//! 1. Connect: to a shard by a source port that leaves the shard's number when it is divided by the number of shards.
+//! 2. OPTIONS: the answer says how many shards there are and which one this connection has.
+//! 3. STARTUP, and the login if the server asks for it.
+//!
+//! Invariants
+//! 1. Connecting and each request are limited by the client's time limit.
+//! 2. A connection on another shard is as good: where the shard cannot be chosen (no such port, ports in use, source
+//!    ports changed on the way), `open_on` takes any. The answer says where it is.
+//!
+//! The choice of a shard by source port is that of ScyllaDB's drivers.
+//!
+//! Not here: what SUPPORTED says of shards (`client/topology.rs`), opening again what was lost
+//! (`client/worker/reconnect.rs`).
 
 use std::io::ErrorKind::{ConnectionRefused, TimedOut};
 use std::net::{SocketAddr, TcpStream};

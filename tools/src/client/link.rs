@@ -1,7 +1,21 @@
 //! One connection's bytes: a socket, the frames in what came, the frames that go.
 //!
-//! Before the pass loop takes it over, a link is blocking and `call` makes one request and waits
-//! for its answer; afterwards it is non-blocking and `receive`, `next_frame` and `send` are used.
+//! Before the pass loop takes it over, a link is blocking and `call` makes one request and waits for its answer;
+//! afterwards it is non-blocking and `receive`, `next_frame` and `send` are used.
+//!
+//! ```text
+//! input   │ decoded │ not yet decoded │ free │       receive ─► next_frame until there is none
+//!                 start              end
+//! output  put, put, ..  ─► send: one write for all frames
+//! ```
+//!
+//! Invariants
+//! 1. A frame is borrowed from `input`, until the next call of the link.
+//! 2. `input` grows only for a frame that is larger than half of it.
+//! 3. An error of the socket, of a frame or of a message means that the connection is over.
+//!
+//! Not here: when a link is read (`client/worker.rs`), STARTUP and login (`client/handshake.rs`), the parts of a
+//! request (`client/statement.rs`).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -5,7 +5,13 @@
 //!
 //! Open: on a fixed schedule, whatever the server does; latency counts from when the operation
 //! *should* have been sent, so a stall is felt by everything that should have been sent in it
-//! (no coordinated omission).
+//! (no coordinated omission: Gil Tene, "How NOT to Measure Latency").
+//!
+//! A write's number is the clock in µs, moved to a remainder that is the thread's own, so that no two writes of a run
+//! have one number. It is the write's timestamp, too. A run ends when the clock has reached its last number (`run.rs`),
+//! so that the numbers of later runs are higher.
+//!
+//! Not here: which operation is next (`workload/source.rs`), when a thread stops drawing (`worker/schedule.rs`).
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

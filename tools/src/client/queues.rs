@@ -1,8 +1,23 @@
 //! One queue per shard: the free slots of its connections, and the operations that wait for one.
 //!
-//! A slot carries one request on one connection. In a closed loop the slot that came free last
-//! is used first, so that a connection goes on with as many requests as were answered on it; in an
-//! open loop the one that has been free longest, so that all connections take part.
+//! A slot carries one request on one connection. In a closed loop the slot that came free last is used first, so that a
+//! connection goes on with as many requests as were answered on it; in an open loop the one that has been free longest,
+//! so that all connections take part.
+//!
+//! ```text
+//! drawn ─► queue of its shard ─► a slot is free: sent                         ─► answered: release
+//!                              └► none is free: park ─► unpark when one comes free
+//! refused for now: park_again at the head, and its queue pauses
+//! ```
+//!
+//! Invariants
+//! 1. Operations wait in the order in which they came; one that was sent before goes ahead of them.
+//! 2. A shard that no connection reached is served by the queue of another shard.
+//! 3. Nothing is drawn while any queue has `PARKED_MAX` operations waiting, so that those of a slow shard do not fill
+//!    memory.
+//!
+//! Not here: when an operation is due (`client/pace.rs`), which shard owns a token (`client/topology.rs`), what follows
+//! an answer (`client/recorder.rs`).
 
 use std::collections::VecDeque;
 

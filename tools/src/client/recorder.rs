@@ -1,5 +1,23 @@
-//! The recorder of one client thread: judges each answer, counts it, notes acknowledged writes in the
-//! journal, and says what the thread does next.
+//! The recorder of one client thread: judges each answer, counts it, notes acknowledged writes in the journal, and says
+//! what the thread does next.
+//!
+//! ```text
+//! begin ─► (the wire) ─┬─ answered           settle ─► judge, count, note ─► Over, or Follow (a read-modify-write)
+//!                      ├─ refused            settle ─► Over, Again after a pause, or Prepare
+//!                      ├─ connection lost    settle_lost ─► Over, or Again where connections are opened again
+//!                      └─ no answer in time  abandon ─► counted as failed
+//! ```
+//!
+//! Invariants
+//! 1. A write is noted in the journal when its answer is judged, before the thread sends anything more. What a rule
+//!    must know of an attempt before it is sent is noted in `begin`.
+//! 2. An attempt that may have been done is sent again only where that is the same write, or is counted as one more
+//!    (`Verb::in_doubt`). A conditional write is given up: its outcome is not known, and is counted as such.
+//! 3. Latency counts from when an operation was meant to be sent (`PendingOp::intended_ns`), through all its attempts.
+//! 4. An operation that is refused for now is sent at most `ATTEMPTS_MAX` times, with pauses that double up to a bound.
+//!
+//! Not here: what an answer must show (`workload/rule.rs`, `proof.rs`), the form of the journal (`journal.rs`), when an
+//! operation is sent (`client/queues.rs`, `client/pace.rs`).
 
 use cql::frame::ErrorCode;
 use cql::frame::client::Reply;

@@ -1,4 +1,23 @@
 //! A whole run: the threads, their seconds put together, and the CPU it took.
+//!
+//! ```text
+//! thread 0 ─ Interval of second 0, 1, 2, .. ─┐
+//! thread 1 ─ Interval of second 0, 1, 2, .. ─┴─► Gathering: a second of all threads is closed ─► Point, total
+//! ```
+//!
+//! 1. Start the threads, and take their seconds until all have ended.
+//! 2. Take the CPU used at the end of the warm-up, and at the deadline or when the last thread has ended.
+//! 3. Wait until the clock has reached the last sequence number: a write with an older timestamp would lose in the next
+//!    run.
+//!
+//! Invariants
+//! 1. Seconds of the warm-up are shown and not counted, but for errors, repetitions, violations and what was proved:
+//!    answers are judged then, too.
+//! 2. In a closed loop the seconds after the deadline are not counted. In an open loop they are: what ends in them was
+//!    due before.
+//!
+//! Not here: what a thread does (`client/worker.rs`), what a second holds (`measure/interval.rs`), the report
+//! (`report/data.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -4,6 +4,14 @@
 //! header(9) [payload: name] [id] [metadata id v5] consistency flags count │ value* │ timestamp
 //! └───────────────────────── copied per request ────────────────────────┘ │ bound  │ patched in, as the name
 //! ```
+//!
+//! Invariants
+//! 1. A request is one copy, the values, and a few patches: stream, name, number of values, timestamp, length of the
+//!    body.
+//! 2. The timestamp of a write is its sequence number, so that "newer" means the same to the tool and to the server.
+//! 3. The description of the columns is left out of answers to reads.
+//!
+//! Not here: the values (`wire.rs`), PREPARE (`client/handshake.rs`), streams (`client/worker/connections.rs`).
 
 use cql::frame::Version;
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header, Opcode};

@@ -1,8 +1,16 @@
 //! The few system calls that the standard library does not wrap.
 //!
-//! Readiness of many sockets with a timeout in nanoseconds (`epoll_pwait2`), a socket bound to a
-//! chosen source port before it connects (how a client reaches a shard), and the placement of a
-//! thread. Everything else goes through `std`.
+//! Readiness of many sockets with a timeout in nanoseconds (`epoll_pwait2`), a socket bound to a chosen source port
+//! before it connects (how a client reaches a shard), the placement of a thread, and the slack of its timers.
+//! Everything else goes through `std`.
+//!
+//! Invariants
+//! 1. A descriptor is owned from the line after it was made, so that it is closed on every way out.
+//! 2. A socket is always watched for input, and for space to write only where the caller wants it: with space it would
+//!    be ready all the time.
+//! 3. A connect ends in time: the kernel honours the time limit for sending (`SO_SNDTIMEO`) in a connect, too.
+//!
+//! Not here: which ports are tried (`client/handshake.rs`), bytes and frames (`client/link.rs`).
 
 #![expect(unsafe_code, reason = "libc calls that std does not wrap; each is one call long")]
 

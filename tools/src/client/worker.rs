@@ -9,6 +9,9 @@
 //! Drawing stops at the deadline, when the operations are spent, or on a stop; then the answers of
 //! what is in flight are waited for. A lost connection ends the run, or is opened again if that is
 //! wanted.
+//!
+//! Not here: streams and slots (`worker/connections.rs`), when an operation is due (`worker/schedule.rs`), what follows
+//! an answer (`recorder.rs`) or the lack of one (`worker/reconnect.rs`), all threads together (`run.rs`).
 
 mod connections;
 mod plan;

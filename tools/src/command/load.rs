@@ -1,4 +1,15 @@
 //! `load`: makes the table and inserts the records, the first points of all series, or what a scenario begins with.
+//!
+//! 1. Drop the keyspace if that is asked for; make keyspace and tables where they are not there.
+//! 2. Deal the keys to the threads, each a stretch of them, and insert every key once.
+//!
+//! Invariants
+//! 1. The load is a closed loop without warm-up: it ends when all keys are inserted, and not before unless it is ended.
+//! 2. `--from` goes on with a load that ended early: it leaves out the keys before. A load of series does not use it.
+//! 3. A journal says what its table looks like, so that `verify` needs no flags.
+//!
+//! Not here: what a row holds (`workload/record.rs`, `workload/series.rs`), scenarios (`command/scenario.rs`),
+//! customers (`command/customers.rs`).
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,17 @@
 //! `verify`: reads back what was acknowledged.
+//!
+//! 1. The table is that of the journal, or that of `--workload` without one. A scenario and customers have checks of
+//!    their own.
+//! 2. The keys: with a journal those of its records, each with the newest acknowledged write of every field; without
+//!    one all that the load phase made, which must be there and whole.
+//! 3. Each key is read once, the threads side by side, and judged (`workload/check.rs`).
+//!
+//! Invariants
+//! 1. What may expire before it is read is left out and counted: half a time to live is left for reading.
+//! 2. A check without keys is an error, so that an empty journal proves nothing.
+//!
+//! Not here: what a read must show (`proof.rs`), the form of the journal (`journal.rs`), scenarios
+//! (`command/scenario.rs`), customers (`command/customers.rs`).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

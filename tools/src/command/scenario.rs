@@ -1,6 +1,16 @@
-//! `load`, `run` and `verify` of a scenario: a bank, counters, batches.
+//! `load`, `run` and `verify` of a scenario: a bank, counters, batches and the others of `workload/scenario.rs`.
 //!
-//! A journal of a scenario must begin with its load: it says of each key what was there before the first run.
+//! 1. `fill` does the filling verb once for each key.
+//! 2. `work` draws verbs and keys. From the journal it knows what was there before this run.
+//! 3. `prove` does the checking verb once for each key of the journal, or for each that the load phase made.
+//!
+//! Invariants
+//! 1. A journal of a scenario must begin with its load: it says of each key what was there before the first run.
+//! 2. At most as many keys as can be judged (`ScenarioName::keys_max`), and in a run at least as many as threads.
+//! 3. `verify` of increments with names writes: what was in doubt is sent again, and noted in the journal.
+//!
+//! Not here: the rules themselves (`workload/bank.rs`, `workload/counters.rs` and so on), records and series
+//! (`command/work.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;

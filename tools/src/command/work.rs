@@ -1,4 +1,17 @@
 //! `run`: one of the workloads, on data that are loaded.
+//!
+//! 1. Check flags that do not suit the data; read the promises of a scenario's journal.
+//! 2. Find the server; open the journal; begin the statement that is repeated beside the run (`--beside`), if there is
+//!    one.
+//! 3. Make a workload for each thread: a rule (records, series, customers or a scenario) and a source of operations.
+//!
+//! Invariants
+//! 1. The operations of `--mix` must be ones that the data know.
+//! 2. Each thread has a random generator of its own, made from `--seed` and the thread's number.
+//! 3. The ledger of acknowledged writes and the ring of loaded keys are kept only where `--verify` needs them.
+//!
+//! Not here: how a run is measured and reported (`command.rs`), scenarios (`command/scenario.rs`), customers
+//! (`command/customers.rs`).
 
 use std::sync::Arc;
 

@@ -1,8 +1,17 @@
 //! One second of one client thread, and the sum of all of them.
 //!
-//! A thread records into the `Interval` of the current second, alone; at the end of the second it
-//! hands the interval over whole and takes an empty one. So nothing is shared on the hot path,
-//! and the total is the merge of all intervals.
+//! A thread records into the `Interval` of the current second, alone; at the end of the second it hands the interval
+//! over whole and takes an empty one. So nothing is shared on the hot path, and the total is the merge of all
+//! intervals.
+//!
+//! Invariants
+//! 1. Latencies are kept in histograms of one precision (HdrHistogram, 3 digits), so that a merge loses nothing. A
+//!    latency above the bound is recorded as the bound.
+//! 2. A read-modify-write is one operation. Its read and its write are recorded, too, each under its own kind.
+//! 3. Of each failure, the count is exact and the first few examples are kept.
+//!
+//! Not here: when a second ends (`client/worker.rs`), which seconds count (`client/run.rs`), percentiles of a report
+//! (`report/data.rs`).
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,21 @@
-//! Line charts as inline SVG: two axes, a grid, lines, and the data that the page's script shows
-//! under the pointer. No fonts, colours or sizes here: the page's style sheet has them.
+//! Line charts as inline SVG: two axes, a grid, lines, and the data that the page's script shows under the pointer. No
+//! fonts, colours or sizes here: the page's style sheet has them.
 //!
 //! ```text
 //!  LEFT ┌──────────────────────────┐ TOP        user units, 720 wide, scaled by the page
 //!       │  lines                   │
 //!       └──────────────────────────┘ BOTTOM
 //! ```
+//!
+//! 1. A `Ruler` for each axis: from the least to the greatest value, rounded outwards; latencies are logarithmic,
+//!    quantiles stretched towards 1.
+//! 2. The grid with round ticks, the places where something went wrong, the lines.
+//! 3. The same points once more as JSON, with their texts, for the script.
+//!
+//! Invariant: texts are escaped, in HTML and in the JSON of a script, so that a title cannot become part of the page's
+//! code.
+//!
+//! Not here: which charts a page has (`report/page.rs`), how a number is written (`report/units.rs`).
 
 use std::fmt::Write;
 

@@ -1,4 +1,21 @@
 //! A run on a terminal: one table, and what went wrong.
+//!
+//! ```text
+//! title · workload
+//! server · load
+//!
+//!                      operations   per second      mean       p50       p99     p99.9       max
+//! read                        ..                                  a line for each kind
+//! all                         ..
+//! CPU per operation: ..
+//! what was proved: 1,234
+//! retried: .., failed: .., VIOLATED: ..             each with its first examples
+//! 0 errors · every read verified: 0 violations · .. the verdict
+//! ```
+//!
+//! Invariant: the lines `what was proved: COUNT` are read by `ci/src/load.rs`.
+//!
+//! Not here: the figures (`report/data.rs`), the page (`report/page.rs`), how a number is written (`report/units.rs`).
 
 use std::fmt::Write;
 

@@ -1,4 +1,13 @@
 //! A file's statistics and parts as text.
+//!
+//! `statistics` is what the file says of itself, `regions` its parts, `blocks` a line for each data block.
+//!
+//! Invariants
+//! 1. Only what is known after opening a file is shown: no data block is read.
+//! 2. A name and its value are one line. Keys and clusterings are in hexadecimal, and long ones are cut.
+//!
+//! Not here: rows (`sst/dump.rs`), checking every byte and the sub-commands (`sst.rs`), the form of a file
+//! (`engine/src/sstable/FORMAT.md`).
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,7 +1,14 @@
 //! Reading back: every key of a list, once, each against what it must at least show.
 //!
-//! The list is a journal's promises, or all records of a data set (whose rows must be there and
-//! whole, whatever writes they show).
+//! The list is a journal's promises, or all records of a data set (whose rows must be there and whole, whatever writes
+//! they show).
+//!
+//! 1. The source gives positions in the list; `op` makes of each the read of its key.
+//! 2. The position travels in the operation's `detail`, so that the answer finds its promise again.
+//! 3. No row is `Missing`, several rows are `Misplaced`, one row is judged by its shape.
+//!
+//! Not here: the list (`command/prove.rs`), what a row must show (`workload/record.rs`, `workload/series.rs`,
+//! `proof.rs`), scenarios and customers, which check themselves.
 
 use std::sync::Arc;
 

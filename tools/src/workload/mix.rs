@@ -1,4 +1,14 @@
 //! The shares of the operations in a workload.
+//!
+//! `--mix read=95,update=5` gives shares in any unit; they are divided by their sum. A verb is drawn by one random
+//! number.
+//!
+//! Invariants
+//! 1. A mix has at least one verb, every share of `--mix` is positive, and the shares sum to 1.
+//! 2. A name may stand for two requests: `modify` and `transfer` read first, and what they read leads to the write.
+//!
+//! Not here: which verbs suit which data (`command/work.rs`), the mixes of YCSB (`workload/ycsb.rs`), keys
+//! (`popularity.rs`).
 
 use std::fmt;
 

@@ -1,4 +1,19 @@
 //! YCSB's table: a key and N text fields, and everything that is said to it.
+//!
+//! ```text
+//! usertable (y_id text PRIMARY KEY, field0 text, field1 text, ..)          the name and the columns of YCSB
+//! 0 READ   1 INSERT   2 SCAN   3 + f UPDATE of field f   3 + N UPDATE of all fields
+//! ```
+//!
+//! Invariants
+//! 1. A value says which write made it (`value.rs`): key, field, all fields of that write, sequence. So a read is
+//!    judged without a copy of the data.
+//! 2. `mask` is the set of fields that an operation writes, one bit each; a scan and a read write none.
+//! 3. A scan goes on in the order of tokens from the key it was asked for. Rows that were inserted since may be among
+//!    those that were loaded; of the loaded ones none may be left out.
+//!
+//! Not here: which operation is next (`workload/ycsb.rs`), what a row must show (`proof.rs`), the order of the loaded
+//! keys (`workload/ring.rs`).
 
 use model::Token;
 

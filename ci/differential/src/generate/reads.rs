@@ -1,4 +1,15 @@
 //! Reads: by key, slice, token and filter; whole, limited, grouped, reversed, in pages.
+//!
+//! 1. The rows: by the partition key, by a range of tokens (some of these with DISTINCT), or by a filter.
+//! 2. What is shown: all columns, some of them or parts of them, or aggregates with or without GROUP BY.
+//! 3. Limits, and rows of a page: few, so that pages end inside groups and partitions.
+//!
+//! Invariants
+//! 1. A read is one that a server must answer. What CQL refuses is not drawn: pages of rows that are sorted after they
+//!    were read (ORDER BY with IN), restricted clusterings where only static columns are shown.
+//! 2. Keys are mostly those that rows have, and bounds of token ranges are tokens of partitions that are there.
+//!
+//! Not here: what a read is answered (`query.rs`), its text (`text.rs`).
 
 use super::Generator;
 use crate::query::tokens;

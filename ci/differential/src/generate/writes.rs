@@ -1,4 +1,15 @@
 //! Writes: whole rows, cells, parts of collections, deletions of every extent, batches.
+//!
+//! 1. One write, or a batch: of one partition or of several, logged or not, with one timestamp or with many.
+//! 2. Of each write: the partition, INSERT, UPDATE or DELETE, the rows, then a change for some of the columns.
+//!
+//! Invariants
+//! 1. A write that depends on what a list holds (an index, a value to remove) is about one row of one partition, and in
+//!    no batch of several partitions (`may_read`): of such a batch a part could be refused and the rest written.
+//! 2. No two writes of a world expire at the same time, and none expires while the run lasts.
+//! 3. A marker is left unset only where values are bound.
+//!
+//! Not here: keys and timestamps (`generate.rs`), what a write does (`table.rs`), its text (`text.rs`).
 
 use super::Generator;
 use crate::schema::{Role, Schema};

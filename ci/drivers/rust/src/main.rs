@@ -3,6 +3,15 @@
 //!   driver-check HOST PORT
 //!
 //! Prints `ok` last; any other end is a failure. The same rows as the other drivers' programs.
+//!
+//! 1. `create` makes a keyspace and a table, and looks for both in the driver's metadata, with every column's type.
+//! 2. `write` inserts all rows by one prepared statement, 100 at a time, with lz4. A row's values follow from its
+//!    number; every tenth row has a null.
+//! 3. `read` pages through the table, 500 rows a page: every row comes once, with its values.
+//! 4. `matrix::run`; then the keyspace is dropped.
+//!
+//! Not here: how the program is built and run, and against which server (`ci/src/drivers.rs`), the programs of the
+//! other languages (the folders beside `ci/drivers/rust`).
 
 mod matrix;
 

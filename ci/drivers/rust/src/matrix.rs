@@ -1,5 +1,14 @@
 //! The type matrix: every CQL type from and into the Rust types that the driver has for it, by derived rows and user
 //! types. A row is written twice, bound and as literals, and must come back as itself from both.
+//!
+//! 1. Three rows: usual values, the least and the greatest ones, and nothing but nulls.
+//! 2. Each is read as `Every`, a row with a field a column, and as `Row`, columns with values of any type.
+//! 3. `empty`: a value without bytes is not a null, and a null is an error for a Rust type that has none.
+//! 4. `refusals`: a value that is not of its column's type is refused by the driver or by the server.
+//!
+//! Invariant: rows are compared as texts, since `-0.0 == 0.0`, and as numbers of unequal bytes may be equal.
+//!
+//! Not here: the 10,000 rows of scalars and paging (`main.rs`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;

@@ -7,6 +7,13 @@
 //!
 //! A slot that was abandoned keeps its stream id until its answer comes or the connection is lost,
 //! so no answer can be taken for another's.
+//!
+//! Invariants
+//! 1. A connection has as many slots as requests may be in flight on it; a slot's number is its stream id.
+//! 2. One send for each connection on which frames were put. What the socket did not take is sent when it takes more.
+//! 3. A lost connection has no link, and no free slot in a queue.
+//!
+//! Not here: the bytes (`link.rs`), which connection an operation goes to (`queues.rs`), opening one (`handshake.rs`).
 
 use std::time::Duration;
 

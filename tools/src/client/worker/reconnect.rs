@@ -1,9 +1,18 @@
 //! What a client thread does when answers do not come: give up, lose, connect again, prepare again.
 //!
-//! A request that is given up keeps its stream until its answer comes, or until the connection is
-//! gone. A connection on which no request is answered any more counts as lost. Whether a write on
-//! a lost connection arrived is not known; it is sent again with the same number, so it is the same
-//! write if it arrives twice.
+//! A request that is given up keeps its stream until its answer comes, or until the connection is gone. A connection on
+//! which no request is answered any more counts as lost. Whether a write on a lost connection arrived is not known; it
+//! is sent again with the same number, so it is the same write if it arrives twice.
+//!
+//! Invariants
+//! 1. Without `--reconnect` the first lost connection ends the run. With it, the run ends when no try has succeeded for
+//!    that time.
+//! 2. Nothing is sent while the statements are not prepared. What the server has forgotten is prepared again also
+//!    without `--reconnect`, in one try.
+//! 3. A lost connection keeps its shard, its queue and its slots: they are free when it is open again.
+//!
+//! Not here: whether an attempt may be sent again (`client/recorder.rs`), opening one connection
+//! (`client/handshake.rs`).
 
 use super::connections::State;
 use super::{Server, Worker};

@@ -1,4 +1,15 @@
 //! Which operations a client thread still draws, and when: its pace, its numbers, its end.
+//!
+//! Drawing ends at the deadline, after the number of operations that were asked for, at a stop, or when the source has
+//! no more.
+//!
+//! Invariants
+//! 1. An operation that is due and that the source does not give now is due again: no due operation is lost.
+//! 2. `drawn` counts what was sent or waits to be sent: what is dropped at the end is taken off.
+//! 3. `behind` counts what was due and never drawn. When the source is exhausted, nothing is due any more.
+//!
+//! Not here: the schedule of an open loop, and how sequence numbers follow the clock (`client/pace.rs`); the deadline's
+//! check (`client/worker.rs`).
 
 use crate::client::pace::{Pace, Sequencer};
 
