@@ -156,7 +156,8 @@ pub(crate) fn is_damage(error: &Error) -> bool {
     file_of(error).is_some()
 }
 
-fn file_of(error: &Error) -> Option<&str> {
+/// The file of such an error.
+pub(crate) fn file_of(error: &Error) -> Option<&str> {
     match error {
         Error::Corrupt { file, .. }
         | Error::NotFound { file }

@@ -518,7 +518,7 @@ const _: () = assert!(QUEUE_IDLE_BYTES_MAX < MEMORY_BYTES_MIN);
 pub const JOB_RETRY_S: u32 = 2;
 /// The longest wait of a job that fails again and again.
 pub const JOB_RETRY_S_MAX: u32 = 64;
-/// After so many failures in a row that name a file, compactions leave that file alone until the next start.
+/// After this many failures of merges by a file, compactions leave that file alone until the next start.
 pub const JOB_QUARANTINE_FAILURES: u32 = 3;
 
 /// From here on writes are refused, so that compaction has space to free more.

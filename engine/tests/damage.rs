@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use engine::io::{Disk, RelPath, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{DamageKind, Engine, Error, sweep};
+use engine::{DamageKind, Engine, Error, Job, sweep};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -281,5 +281,34 @@ fn a_damaged_block_fails_the_reads_that_need_it_and_is_noted() {
         let file = shard.engine.damaged_files()[0].entry.sstable;
         assert_eq!(shard.engine.forget_file(file).await, Ok(1));
         assert_eq!((shard.all().await, shard.kinds()), (Ok(vec![12]), vec![]));
+    });
+}
+
+/// Before: a merge of a file with a bad sector was tried for ever, and the table's files piled up.
+#[test]
+fn a_file_that_cannot_be_read_is_merged_no_more_and_the_others_are() {
+    on_sim(async |mut shard: Shard| {
+        let bad = shard.file_of(1, Some(11)).await;
+        for key in 2..5 {
+            shard.file_of(key, Some(10 + key)).await;
+        }
+        shard.start_again().await;
+        shard.sim.set_unreadable(&bad);
+        let pause = async || yield_now().await;
+        for attempt in 1..=3u32 {
+            let now_s = 1000 * attempt;
+            assert_eq!(shard.engine.next_job(now_s), Some(Job::Compact(TABLE)));
+            let failed = shard.engine.run(Job::Compact(TABLE), now_s, pause).await.unwrap_err();
+            assert!(failed.to_string().contains(bad.as_str()), "{failed}");
+            assert_eq!(shard.engine.stats().files_quarantined, u64::from(attempt == 3));
+            // Another job of the table ends well meanwhile: failures are counted by file.
+            shard.write(TABLE, 9, Some(attempt as u8)).await;
+            flush(&shard.engine).await;
+        }
+        assert_eq!(shard.kinds(), [DamageKind::Unmergeable]);
+        assert_eq!(shard.engine.next_job(9000), Some(Job::Compact(TABLE)));
+        shard.engine.run(Job::Compact(TABLE), 9000, pause).await.unwrap();
+        assert_eq!(shard.engine.table_size(TABLE).unwrap().sstables, 2);
+        assert_eq!(shard.read(TABLE, by_key(9)).await, Ok(vec![3]));
     });
 }

@@ -29,6 +29,7 @@ use super::piece::{CompactionContext, Piece};
 use super::rewrite::{Output, rewrite};
 use super::smaller::smaller;
 use super::strategy::{MergeTask, Strategy, Task};
+use crate::damage::file_of;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
@@ -148,8 +149,15 @@ impl Engine {
     }
 
     /// Puts those inputs of a failed merge in quarantine that would make it fail again, so that the others are merged
-    /// without them; gives the error with the table's name.
-    fn part_from(&self, table: &Table, inputs: &[View], error: Error, now_s: u32) -> Error {
+    /// without them: at once those of a row that is too long, and a damaged file, or one that cannot be read, when
+    /// [`JOB_QUARANTINE_FAILURES`] merges have failed by it. Gives the error with the table's name.
+    fn quarantine_unmergeable(
+        &self,
+        table: &Table,
+        inputs: &[View],
+        error: Error,
+        now_s: u32,
+    ) -> Error {
         let error = match error {
             Error::RowTooLarge { key, bytes, .. } => {
                 let definition = table.definition();
@@ -175,13 +183,15 @@ impl Engine {
                 let token = Token::of_key(key);
                 quarantine(&|view| view.may_contain(token));
             }
-            Error::Corrupt { file, .. }
-                if table.compact_backoff.failures() + 1 >= JOB_QUARANTINE_FAILURES =>
-            {
-                quarantine(&|view| {
-                    let path = layout::sstable_path(view.entry.table, view.entry.sstable);
-                    path.as_str() == &**file
-                });
+            // The file may be an output, too.
+            error if let Some(file) = file_of(error) => {
+                let path = |view: &View| layout::sstable_path(view.entry.table, view.entry.sstable);
+                let input = inputs.iter().find(|view| path(view).as_str() == file);
+                let sstable = input.map(|view| view.entry.sstable);
+                let failures = sstable.map_or(0, |sstable| table.note_merge_failure(sstable));
+                if failures >= JOB_QUARANTINE_FAILURES {
+                    quarantine(&|view| Some(view.entry.sstable) == sstable);
+                }
             }
             _ => {}
         }
@@ -280,7 +290,8 @@ impl Engine {
         };
         let result = rewrite(&self.disk, running.to_merge(), &output, &running).await;
         // No other merge takes the inputs before it is known which of them cannot be merged.
-        let result = result.map_err(|error| self.part_from(table, &running.inputs(), error, now_s));
+        let result = result
+            .map_err(|error| self.quarantine_unmergeable(table, &running.inputs(), error, now_s));
         drop(running);
         result
     }

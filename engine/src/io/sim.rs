@@ -190,6 +190,11 @@ impl SimDisk {
         world.settle_names(&path.parent(), now);
     }
 
+    /// Every read of a file fails with EIO from now on, until the disk is started again.
+    pub fn set_unreadable(&self, path: &RelPath) {
+        self.world.borrow_mut().unreadable.insert(path.clone());
+    }
+
     /// Whether there is a file or a directory of this path, without an operation.
     pub fn has(&self, path: &RelPath) -> bool {
         self.world.borrow().find(path).is_some()
@@ -457,6 +462,9 @@ impl SimFile {
             return Err(self.failed("read", self.disk.errno()));
         }
         let mut world = self.disk.world();
+        if world.unreadable.contains(&self.path) {
+            return Err(self.failed("read", libc::EIO));
+        }
         let (mut bytes, mut written) = world.read(self.inode, offset, len);
         let odds = world.faults.flip_one_in;
         if world.rng.one_in(odds) && !bytes.is_empty() {

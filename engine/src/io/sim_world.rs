@@ -12,7 +12,7 @@
 //!
 //! Not here: the order of operations and the suspension of tasks (`sim.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use std::rc::Rc;
 
@@ -116,6 +116,8 @@ pub(super) struct World {
     pub(super) trace: u64,
     /// Lock files that are held; a power cut frees them.
     pub(super) locked: Vec<RelPath>,
+    /// Files of which every read fails with EIO, as of a bad sector.
+    pub(super) unreadable: BTreeSet<RelPath>,
     inodes: BTreeMap<u64, Inode>,
     names: BTreeMap<RelPath, Node>,
     durable_names: BTreeMap<RelPath, Node>,
@@ -134,6 +136,7 @@ impl World {
             writes: 0,
             trace: 0,
             locked: Vec::new(),
+            unreadable: BTreeSet::new(),
             inodes: BTreeMap::new(),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
