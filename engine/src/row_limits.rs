@@ -15,15 +15,13 @@
 //!
 //! Not here: rows that were too large already; a compaction that meets one leaves its files alone (`job.rs`).
 
-use std::sync::Arc;
-
 use model::cell::Life;
 use model::mutation::MutationRef;
 use model::row::{RowRef, merge};
 
 use crate::error::{Error, Result};
 use crate::limits::{COMPACTED_ROW_BYTES_MAX, ROW_BYTES_MAX, ROW_CELL_BYTES_MIN, ROW_CELLS_MAX};
-use crate::manifest::ViewBegin;
+use crate::memtable::Memtable;
 use crate::sstable::LargeRow;
 use crate::table::{Table, View};
 
@@ -76,20 +74,25 @@ impl Table {
 
     #[cold]
     fn check_rows(&self, mutation: &MutationRef<'_>, limits: &RowLimits) -> Result<()> {
+        let views = self.views();
+        let named = NamedRows::of(&views, mutation);
+        // Of a mutation of many rows nearly always no row is known: then each is as long as it comes.
+        let is_known = !named.0.is_empty() || self.is_in_memory(mutation);
         let stat = mutation.static_row.map(|row| (None, row));
         let rows = mutation.rows().map(|(clustering, row)| (Some(clustering), row));
         stat.into_iter().chain(rows).try_for_each(|(clustering, row)| {
-            let bytes_before = self.bytes_before(mutation, clustering);
+            let bytes_before =
+                if is_known { self.bytes_before(mutation, &named, clustering) } else { 0 };
             if bytes_before.saturating_add(row.bytes().len() as u64)
                 <= limits.bytes_max.min(limits.cells_max * ROW_CELL_BYTES_MIN)
             {
                 return Ok(());
             }
-            let bound = self.bound_with(mutation, clustering, row);
+            let bound = self.bound_with(mutation, &named, clustering, row);
             if bound.bytes <= limits.bytes_max && bound.cells <= limits.cells_max {
                 return Ok(());
             }
-            let size = self.size_with(mutation, clustering, row);
+            let size = self.size_with(mutation, &named, clustering, row);
             let deletes = row.cells().all(|cell| matches!(cell.life, Life::Dead { .. }));
             let times = if deletes { 2 } else { 1 };
             if size.bytes > times * limits.bytes_max {
@@ -113,9 +116,14 @@ impl Table {
     }
 
     /// At most so many bytes of the row are in memtables and, where it is large, in files.
-    fn bytes_before(&self, mutation: &MutationRef<'_>, clustering: Option<&[u8]>) -> u64 {
+    fn bytes_before(
+        &self,
+        mutation: &MutationRef<'_>,
+        named: &NamedRows<'_>,
+        clustering: Option<&[u8]>,
+    ) -> u64 {
         let in_memory = self.rows_in_memory(mutation, clustering, |row| row.bytes().len() as u64);
-        let in_files = self.in_files(mutation, clustering, LargeRow::bytes);
+        let in_files = named.sum(mutation, clustering, LargeRow::bytes);
         in_memory.into_iter().fold(in_files, u64::saturating_add)
     }
 
@@ -123,11 +131,12 @@ impl Table {
     fn bound_with(
         &self,
         mutation: &MutationRef<'_>,
+        named: &NamedRows<'_>,
         clustering: Option<&[u8]>,
         new: RowRef<'_>,
     ) -> RowSize {
-        let bytes = self.in_files(mutation, clustering, LargeRow::bytes);
-        let cells = self.in_files(mutation, clustering, |row| sum(row, |_| true).cells);
+        let bytes = named.sum(mutation, clustering, LargeRow::bytes);
+        let cells = named.sum(mutation, clustering, |row| sum(row, |_| true).cells);
         let in_files = RowSize { bytes, cells };
         let with_new = in_files.plus(new.bytes().len() as u64, new.cells().count() as u64);
         self.layers().iter().fold(with_new, |size, layer| {
@@ -142,6 +151,7 @@ impl Table {
     fn size_with(
         &self,
         mutation: &MutationRef<'_>,
+        named: &NamedRows<'_>,
         clustering: Option<&[u8]>,
         new: RowRef<'_>,
     ) -> RowSize {
@@ -154,7 +164,7 @@ impl Table {
         let all = RowRef::trusted(&all);
         let deletion = all.head().deletion.max(mutation.deletion);
         let mut size = sum(&LargeRow::of(mutation.key, clustering, all), |_| true);
-        for view in self.views().iter() {
+        for (view, row) in named.at(mutation, clustering) {
             let newest = view.newest();
             if deletion.covers(newest) {
                 continue;
@@ -163,10 +173,8 @@ impl Table {
                 let of = all.cells().filter(|cell| cell.column.0 == column && cell.path.is_none());
                 of.into_iter().any(|cell| cell.timestamp >= newest)
             };
-            for row in held_by(view, mutation, clustering) {
-                let held = sum(row, |column| !replaced(column));
-                size = size.plus(held.bytes, held.cells);
-            }
+            let held = sum(row, |column| !replaced(column));
+            size = size.plus(held.bytes, held.cells);
         }
         size
     }
@@ -186,32 +194,56 @@ impl Table {
         rows.flatten().collect()
     }
 
-    fn in_files(
+    /// Whether a memtable has something of the partition.
+    fn is_in_memory(&self, mutation: &MutationRef<'_>) -> bool {
+        let has = |memtable: &Memtable| memtable.get(mutation.token, mutation.key).is_some();
+        self.layers().iter().any(|layer| has(&layer.memtable.borrow()))
+    }
+}
+
+/// The rows of one partition that are large in files, by their clusterings, each with its view. The files are asked once
+/// for a mutation, whatever number of rows it has.
+struct NamedRows<'v>(Vec<(&'v View, &'v LargeRow)>);
+
+impl<'v> NamedRows<'v> {
+    fn of(views: &'v [View], mutation: &MutationRef<'_>) -> NamedRows<'v> {
+        let holding = views.iter().filter(|view| view.may_contain(mutation.token));
+        let rows = holding.flat_map(|view| {
+            let rows = view.sstable.statistics().large_rows.iter();
+            rows.filter(|row| row.key == mutation.key).map(move |row| (view, row))
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|(_, row)| &row.clustering);
+        NamedRows(rows)
+    }
+
+    /// Those of one row. A file that is merged in part still names rows that are in the fragments made of it, too: what
+    /// lies before the view's begin counts there.
+    fn at(
+        &self,
+        mutation: &MutationRef<'_>,
+        clustering: Option<&[u8]>,
+    ) -> impl Iterator<Item = (&'v View, &'v LargeRow)> {
+        let first = self.0.partition_point(|(_, row)| row.clustering.as_deref() < clustering);
+        let of_row = self.0[first..].iter();
+        let of_row = of_row.take_while(move |(_, row)| row.clustering.as_deref() == clustering);
+        // The static row is before all rows of its partition.
+        let is_held = move |view: &View| {
+            view.begin_at(mutation.token).is_none_or(|begin| {
+                (&*begin.key, Some(&*begin.position)) <= (mutation.key, clustering)
+            })
+        };
+        of_row.filter(move |(view, _)| is_held(view)).copied()
+    }
+
+    fn sum(
         &self,
         mutation: &MutationRef<'_>,
         clustering: Option<&[u8]>,
         measure: impl Fn(&LargeRow) -> u64,
     ) -> u64 {
-        let views = self.views();
-        let rows = views.iter().flat_map(|view| held_by(view, mutation, clustering));
-        rows.map(measure).fold(0, u64::saturating_add)
+        self.at(mutation, clustering).map(|(_, row)| measure(row)).fold(0, u64::saturating_add)
     }
-}
-
-/// The row, if a view has it and it is large there. A file that is merged in part still names rows that are in the
-/// fragments made of it, too: what lies before the view's begin counts there.
-fn held_by<'v>(
-    view: &'v View,
-    mutation: &MutationRef<'v>,
-    clustering: Option<&'v [u8]>,
-) -> impl Iterator<Item = &'v LargeRow> + use<'v> {
-    let (token, key) = (mutation.token, mutation.key);
-    // The static row is before all rows of its partition.
-    let is_behind =
-        |begin: &Arc<ViewBegin>| (&*begin.key, Some(&*begin.position)) <= (key, clustering);
-    let holds = view.may_contain(token) && view.begin_at(token).is_none_or(is_behind);
-    let rows = if holds { view.sstable.statistics().large_rows.as_slice() } else { &[] };
-    rows.iter().filter(move |row| row.is_at(key, clustering))
 }
 
 fn sum(row: &LargeRow, counts: impl Fn(u16) -> bool) -> RowSize {

@@ -5,7 +5,7 @@
 mod shard;
 
 use std::cell::Cell as Slot;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, RelPath, SimDisk, SimExec};
@@ -801,7 +801,7 @@ fn a_partition_of_which_enough_is_known_is_passed_at_once() {
 /// Before: the wide partition of the table of hashes was taken for that of the key, and rows of both were passed over.
 #[test]
 fn two_keys_of_one_token_and_one_hash_are_told_apart() {
-    let mut seen = HashMap::new();
+    let mut seen = BTreeMap::new();
     let (first, second) = (0..u32::MAX)
         .find_map(|key| Some((seen.insert(xxh3_64(&key.to_be_bytes()) as u32, key)?, key)))
         .unwrap();

@@ -62,11 +62,6 @@ impl LargeRow {
         LargeRow { key: key.to_vec(), clustering: clustering.map(<[u8]>::to_vec), columns }
     }
 
-    /// Whether it is the row of this partition and clustering key.
-    pub(crate) fn is_at(&self, key: &[u8], clustering: Option<&[u8]>) -> bool {
-        self.key == key && self.clustering.as_deref() == clustering
-    }
-
     /// Bytes of all its columns; `u64::MAX` if a damaged file says more.
     pub(crate) fn bytes(&self) -> u64 {
         self.columns.iter().map(|column| column.bytes).fold(0, u64::saturating_add)
