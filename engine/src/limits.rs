@@ -418,6 +418,12 @@ pub const ROW_IN_PARTS_BYTES_MIN: usize = if cfg!(test) { 24 } else { 4 << 10 };
 /// stays short. The rest stay, covered.
 pub const COVERED_ROWS_MAX: usize = 1024;
 
+/// Borders of range tombstones in one chunk of a partition of a memtable. A tombstone walks over the two chunks of its
+/// ends. Unit tests have more chunks.
+pub const RANGE_CHUNK_BORDERS_MAX: usize = if cfg!(test) { 4 } else { 512 };
+/// Chunks of which one tombstone takes out the borders that it covers. The rest stay, covered.
+pub const COVERED_CHUNKS_MAX: usize = if cfg!(test) { 1 } else { 8 };
+
 const _: () = assert!(ARENA_CHUNK_BYTES_MIN <= ARENA_CHUNK_BYTES_MAX);
 const _: () = assert!(LEAF_ENTRIES_MAX >= 2, "a full leaf can be split");
 
