@@ -120,11 +120,13 @@ impl Engine {
         self.disk.sync_dir(&layout::tables_dir()).await?;
         // What has left the table may be about to be deleted: who does it looks again once the file has a view.
         let deleting = self.deleting.take().await;
-        let lock = self.manifest_lock.take().await;
         let mended = self.mend_files(&table, dir, views).await?;
         let mut taken = Vec::new();
         let epoch = table.epoch();
-        let (named, may_be_named) = match self.link_back(id, dir, views, &mut taken).await {
+        let linked = self.link_back(id, dir, views, &mut taken).await;
+        // Only now: flushes commit while files, of which there may be many, are linked and opened.
+        let lock = self.manifest_lock.take().await;
+        let (named, may_be_named) = match linked {
             Ok(linked) if table.epoch() == epoch => self.name_linked(&table, linked).await,
             Ok(_) => (Ok(0), false),
             Err(error) => (Err(error), false),

@@ -87,8 +87,9 @@ impl<'o> Strategy<'o> {
         if !self.options.enabled() {
             return None;
         }
+        let by_age = ByAge::of(pieces);
         let dead: Vec<usize> =
-            (0..pieces.len()).filter(|&index| is_dead(pieces, index, context)).collect();
+            (0..pieces.len()).filter(|&index| by_age.is_dead(index, context)).collect();
         if !dead.is_empty() {
             return Some(Task::Drop { pieces: dead });
         }
@@ -172,6 +173,7 @@ impl<'o> Strategy<'o> {
             let bytes: u64 = of.iter().map(|&at| pieces[at].bytes).sum();
             dead.sum::<f64>() / bytes.max(1) as f64
         };
+        let by_age = ByAge::of(pieces);
         let threshold = self.options.tombstone_threshold();
         let interval_s = self.options.tombstone_compaction_interval_s();
         let is_old = |at: &usize| pieces[*at].made_s.saturating_add(interval_s) <= context.now_s;
@@ -181,7 +183,7 @@ impl<'o> Strategy<'o> {
             of.iter().all(|&at| !pieces[at].busy)
                 && of.iter().all(is_old)
                 && dead_part(of) > threshold
-                && nothing_older(pieces, of, context)
+                && by_age.nothing_older(of, context)
         });
         let most = worth.max_by(|a, b| dead_part(a).total_cmp(&dead_part(b)))?;
         let level = pieces[most[0]].level;
@@ -204,21 +206,35 @@ pub(super) fn merge(mut pieces: Vec<usize>, level: u8, fragment_bytes: u64, why:
     Task::Merge(MergeTask { pieces, level, fragment_bytes, why })
 }
 
-/// Whether nothing is alive in the piece and nothing outside needs its tombstones.
-fn is_dead(pieces: &[Piece], index: usize, context: &CompactionContext) -> bool {
-    let piece = &pieces[index];
-    let is_past = !piece.busy && piece.last_death_s < context.gc_before_s;
-    is_past && (planted(Bug::DropNeeded) || nothing_older(pieces, &[index], context))
+/// Pieces, the one with the oldest data first: what may hold something old is asked first, and nearly always is enough.
+struct ByAge<'p> {
+    pieces: &'p [Piece],
+    oldest_first: Vec<usize>,
 }
 
-/// Whether everything that may hold what these pieces of a run delete is newer than all of them. Other fragments of the
-/// run are not asked: the merge that made them together has taken out of all what any of them deletes.
-fn nothing_older(pieces: &[Piece], of: &[usize], context: &CompactionContext) -> bool {
-    let these = || of.iter().map(|&index| &pieces[index]);
-    let newest = these().map(|piece| piece.newest_timestamp).max().unwrap_or(i64::MIN);
-    let newer = |other: &Piece| {
-        other.oldest_timestamp > newest
-            || these().all(|piece| other.run == piece.run || !other.overlaps(piece))
-    };
-    context.oldest_unflushed > newest && pieces.iter().all(newer)
+impl<'p> ByAge<'p> {
+    fn of(pieces: &'p [Piece]) -> ByAge<'p> {
+        let mut oldest_first: Vec<usize> = (0..pieces.len()).collect();
+        oldest_first.sort_by_key(|&index| pieces[index].oldest_timestamp);
+        ByAge { pieces, oldest_first }
+    }
+
+    /// Whether nothing is alive in the piece and nothing outside needs its tombstones.
+    fn is_dead(&self, index: usize, context: &CompactionContext) -> bool {
+        let piece = &self.pieces[index];
+        let is_past = !piece.busy && piece.last_death_s < context.gc_before_s;
+        is_past && (planted(Bug::DropNeeded) || self.nothing_older(&[index], context))
+    }
+
+    /// Whether everything that may hold what these pieces of a run delete is newer than all of them. Other fragments of
+    /// the run are not asked: the merge that made them together has taken out of all what any of them deletes.
+    fn nothing_older(&self, of: &[usize], context: &CompactionContext) -> bool {
+        let these = || of.iter().map(|&index| &self.pieces[index]);
+        let newest = these().map(|piece| piece.newest_timestamp).max().unwrap_or(i64::MIN);
+        let is_apart =
+            |other: &Piece| these().all(|piece| other.run == piece.run || !other.overlaps(piece));
+        let others = self.oldest_first.iter().map(|&index| &self.pieces[index]);
+        let mut older = others.take_while(|other| other.oldest_timestamp <= newest);
+        context.oldest_unflushed > newest && older.all(is_apart)
+    }
 }
