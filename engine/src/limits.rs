@@ -418,6 +418,10 @@ pub const ROW_IN_PARTS_BYTES_MIN: usize = if cfg!(test) { 24 } else { 4 << 10 };
 /// stays short. The rest stay, covered.
 pub const COVERED_ROWS_MAX: usize = 1024;
 
+/// Of the records that a commit has made durable, at most this many bytes are applied before others run, and one record
+/// at least.
+pub const APPLIED_BYTES_AT_ONCE: usize = 64 << 10;
+
 /// Borders of range tombstones in one chunk of a partition of a memtable. A tombstone walks over the two chunks of its
 /// ends. Unit tests have more chunks.
 pub const RANGE_CHUNK_BORDERS_MAX: usize = if cfg!(test) { 4 } else { 512 };

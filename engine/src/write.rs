@@ -33,7 +33,7 @@ use crate::deferred_writes::Origin;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
-use crate::limits::DEFERRED_AT_ONCE_MAX;
+use crate::limits::{APPLIED_BYTES_AT_ONCE, DEFERRED_AT_ONCE_MAX};
 use crate::partition_queue::Kind;
 use crate::planted::{Bug, planted};
 use crate::views::check_view_keys;
@@ -302,7 +302,10 @@ impl Engine {
             self.log.until_pending().await;
             match self.log.write_pending().await {
                 Ok(_) => {
-                    self.apply_logged();
+                    while !self.apply_some(APPLIED_BYTES_AT_ONCE) {
+                        self.writes.wake_waiters();
+                        give_way().await;
+                    }
                     self.writes.wake_waiters();
                 }
                 Err(error) => return error,
@@ -346,15 +349,24 @@ impl Engine {
     }
 
     /// Makes readable, and answers, all that the log says may be acknowledged.
-    pub(crate) fn apply_logged(&self) {
-        let until = self.log.acknowledgeable();
-        while let Some((entry, record)) = self.writes.first(until) {
+    fn apply_logged(&self) {
+        let is_all = self.apply_some(usize::MAX);
+        assert!(is_all, "there is no bound");
+    }
+
+    /// The same up to a number of bytes of records, of one record at least; whether that was all.
+    fn apply_some(&self, bytes_max: usize) -> bool {
+        let (until, mut bytes) = (self.log.acknowledgeable(), 0);
+        while bytes < bytes_max {
+            let Some((entry, record)) = self.writes.first(until) else { break };
             self.apply(&record, entry);
+            bytes += record.len();
             drop(record);
             self.writes.complete_first();
         }
         // In the same step: what is readable is in no overlay.
         self.queues.applied(self.writes.applied());
+        self.writes.first(until).is_none()
     }
 
     /// Takes a record into the memtables. It cannot fail: what could was checked when it was taken.
@@ -415,4 +427,17 @@ pub(crate) struct Checked {
     pub(crate) range: u32,
     /// Whether it has to read before it is written.
     pub(crate) reads_first: bool,
+}
+
+/// Lets other tasks of the core run.
+async fn give_way() {
+    let mut was_polled = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut was_polled, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }

@@ -464,3 +464,25 @@ fn memtables_that_are_gone_are_freed_in_pieces() {
         .done();
     }
 }
+
+/// Before: all that one commit had made durable was applied and answered in one step.
+#[test]
+fn the_records_of_one_commit_are_applied_some_at_a_time() {
+    let log = engine::commitlog::Config::new(5);
+    let config = Config { log, memory_bytes: 1 << 30, ..config(5) };
+    shard::on_shard(config, schema(), async |engine, _, _| {
+        const RECORDS: usize = 100;
+        let mut most = 0;
+        for ticket in 0..RECORDS as u64 {
+            engine.write(&record(ticket as u8, &[7; 2000], 1), ticket).unwrap();
+        }
+        let (mut done, mut seen) = (Vec::new(), 0);
+        while done.len() < RECORDS {
+            yield_now().await;
+            engine.take_completed(&mut done);
+            most = most.max(done.len() - std::mem::replace(&mut seen, done.len()));
+        }
+        assert!(most > 1 && most < 80, "{most} records in a step");
+        assert!(done.iter().map(|(ticket, _)| *ticket).eq(0..RECORDS as u64), "in order");
+    });
+}
