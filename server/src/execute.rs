@@ -29,6 +29,7 @@ mod guarded;
 mod handshake;
 mod metered;
 mod node_state;
+mod owned_parameters;
 mod parts;
 mod peers;
 mod read;
@@ -44,6 +45,7 @@ mod write;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use answer::ExecuteError;
@@ -97,7 +99,9 @@ pub(crate) struct Executor {
     /// The terms of reads for other cores.
     peer_terms: Rc<PeerTerms>,
     /// The memory of the answers of this core.
-    answers: Rc<Answers>,
+    answers: Arc<Answers>,
+    /// The same of each core, whose clients' answers this one may make.
+    answers_of: Arc<[Arc<Answers>]>,
     /// What statements have cost on this core.
     statements: Statements,
     /// For frames between cores and the answers of reads that wait.
@@ -143,7 +147,7 @@ impl Executor {
     pub(crate) fn new(
         shard: Rc<Shard<Peering>>,
         state: NodeState,
-        answers: Rc<Answers>,
+        answers_of: Arc<[Arc<Answers>]>,
     ) -> Rc<Executor> {
         let supported = SupportedOptions::new(
             shard.me().index(),
@@ -156,6 +160,7 @@ impl Executor {
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
         let (schema_turn, schema_changes_waiting) = Default::default();
+        let answers = answers_of[shard.me().index()].clone();
         Rc::new(Executor {
             shard,
             state,
@@ -167,6 +172,7 @@ impl Executor {
             deadlines,
             peer_terms,
             answers,
+            answers_of,
             statements,
             frames,
             key,
@@ -192,6 +198,12 @@ impl Executor {
         let reads = sessions.values().map(|session| session.reads.borrow().len()).sum();
         let for_peers = self.peer_terms.len() + self.shard.reads_for_peers();
         (reads, for_peers, self.answers.leased_bytes())
+    }
+
+    /// The requests that other cores are to answer.
+    #[cfg(test)]
+    pub(crate) fn forwarded(&self) -> usize {
+        self.forwarded.borrow().len()
     }
 
     /// The number of buffers for frames that this core has made.

@@ -44,7 +44,7 @@ impl Executor {
         if let Err(error) = bindings.bind(&run.parameters.values, run.statement.markers()) {
             return self.refuse(call, error.into(), out);
         }
-        let select = SelectRun { run, plan, bindings: &bindings };
+        let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max: 0 };
         let bound = match self.bind_read(&select) {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),

@@ -103,6 +103,65 @@ fn answers_without_pages_share_their_memory() {
     }
 }
 
+impl Bench {
+    /// A key of `ks.b`, of `rows`, that another core than the client's has.
+    fn key_elsewhere(&mut self, rows: i32) -> i32 {
+        let elsewhere = (0..rows).find(|k| {
+            let text = &format!("SELECT k FROM ks.b WHERE k = {k}");
+            let parameters = Parameters::plain(Consistency::One, VERSION);
+            self.begin(&Request::Query(Query { text, parameters }));
+            let is_here = self.server.sent(self.client, |sent| !sent.is_empty());
+            self.server.run_until_answered(self.client);
+            self.server.sent(self.client, |_| ());
+            !is_here
+        });
+        elsewhere.expect("each core has some of the keys")
+    }
+}
+
+/// Before: what was on its way from another core counted nowhere. 900 small requests brought 900 answers at once.
+#[test]
+fn answers_of_another_core_share_the_memory_of_answers_where_their_client_is() {
+    let mut bench = with_rows(2, 8, 300_000);
+    let k = bench.key_elsewhere(8);
+    let text = &format!("SELECT v FROM ks.b WHERE k = {k}");
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    for _ in 0..60 {
+        bench.begin(&Request::Query(Query { text, parameters }));
+    }
+    let mut most = 0;
+    while bench.server.held().2 == 0 {
+        bench.server.run_once();
+    }
+    while bench.server.held().2 > 0 {
+        most = most.max(bench.server.held().2);
+        bench.server.run_once();
+    }
+    assert!((4 << 20..=8 << 20).contains(&most), "{most} of 8 MiB");
+    let answers = bench.answers();
+    let whole = answers.values().filter(|answer| answer.starts_with("xxx")).count();
+    let refused = answers.values().filter(|answer| answer.contains("Result not made")).count();
+    assert!(whole >= 10 && refused >= 10 && whole + refused == 60, "{whole}, {refused}");
+    assert!(bench.query(text).starts_with("xxx"), "alone it is given");
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
+
+/// Of short answers so many are asked for as there is space for. The other reads go on here, and are answered, too.
+#[test]
+fn short_answers_of_another_core_are_asked_for_as_there_is_space() {
+    let mut bench = with_rows(2, 8, 10_000);
+    let k = bench.key_elsewhere(8);
+    let text = &format!("SELECT v FROM ks.b WHERE k = {k}");
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    for _ in 0..600 {
+        bench.begin(&Request::Query(Query { text, parameters }));
+    }
+    assert_eq!(bench.server.forwarded(), 512, "an eighth of the memory, 16 KiB each");
+    let answers = bench.answers();
+    assert_eq!(answers.values().filter(|answer| answer.starts_with("xxx")).count(), 600);
+    assert_eq!((bench.server.forwarded(), bench.server.held()), (0, (0, 0, 0)));
+}
+
 /// A page ends before a row that it has no space for, and the row is the first of the next.
 #[test]
 fn a_page_ends_before_a_row_that_it_has_no_space_for() {
