@@ -60,7 +60,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     fn write_there(&self, owner: ShardId, record: &[u8], ticket: Ticket) -> Result<()> {
-        self.peers.check_place(owner)?;
+        self.peers.check_place(owner, record.len())?;
         self.peers.send(owner, Waiting::Write(ticket), Request::Apply(record.into()));
         Ok(())
     }
@@ -89,8 +89,9 @@ impl<P: Protocol> Shard<P> {
 
     /// `Overloaded` if so much waits for one of the owners that it is asked for nothing new.
     pub(crate) fn check_places(&self, parts: &[Part]) -> Result<()> {
-        let mut peers = parts.iter().map(|(owner, _)| *owner).filter(|owner| *owner != self.me());
-        peers.try_for_each(|owner| self.peers.check_place(owner))
+        let peers = parts.iter().filter(|(owner, _)| *owner != self.me());
+        let bytes = peers.clone().map(|(_, part)| part.len()).sum();
+        peers.map(|(owner, _)| *owner).try_for_each(|owner| self.peers.check_place(owner, bytes))
     }
 
     /// Asks a peer and waits for its reply.
@@ -217,7 +218,7 @@ impl<P: Protocol> Shard<P> {
     /// [`drain_mail`](Self::drain_mail) under `number`. `Overloaded`: nothing was sent.
     #[inline]
     pub fn ask_later(&self, peer: ShardId, ask: P::Ask, number: u32) -> Result<()> {
-        self.peers.check_place(peer)?;
+        self.peers.check_place(peer, P::ask_bytes(&ask))?;
         self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
         Ok(())
     }

@@ -119,6 +119,18 @@ pub(crate) enum Peering {}
 impl Protocol for Peering {
     type Ask = Ask;
     type Answer = Answer;
+
+    fn ask_bytes(ask: &Ask) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+        match ask {
+            Ask::Select { frame, keyspace, .. } => frame.capacity() + text(keyspace),
+            Ask::Prepare { keyspace, text } => {
+                text.len() + keyspace.as_ref().map_or(0, String::len)
+            }
+            // A few at a time, and short.
+            _ => 0,
+        }
+    }
 }
 
 impl Executor {
