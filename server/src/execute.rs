@@ -28,6 +28,7 @@ mod frame_pool;
 mod guarded;
 mod handshake;
 mod metered;
+mod named_bytes;
 mod node_state;
 mod owned_parameters;
 mod parts;
@@ -63,6 +64,7 @@ use engine::async_mutex::AsyncMutex;
 use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::{LwtMarks, SupportedOptions};
+use named_bytes::NamedBytes;
 pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
@@ -102,6 +104,8 @@ pub(crate) struct Executor {
     answers: Arc<Answers>,
     /// The same of each core, whose clients' answers this one may make.
     answers_of: Arc<[Arc<Answers>]>,
+    /// What the keys and bounds of reads that wait take.
+    named: Rc<NamedBytes>,
     /// What statements have cost on this core.
     statements: Statements,
     /// For frames between cores and the answers of reads that wait.
@@ -160,6 +164,7 @@ impl Executor {
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
         let (schema_turn, schema_changes_waiting) = Default::default();
+        let named = NamedBytes::new(shard.engine().memory_bytes());
         let answers = answers_of[shard.me().index()].clone();
         Rc::new(Executor {
             shard,
@@ -173,6 +178,7 @@ impl Executor {
             peer_terms,
             answers,
             answers_of,
+            named,
             statements,
             frames,
             key,

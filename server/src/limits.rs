@@ -109,6 +109,11 @@ pub(crate) const ANSWER_BYTES_SMALL: u64 = 16 << 10;
 /// An answer of so many bytes comes from another core without a lease; so many of them are asked for at a time as fit
 /// into the memory of answers beside what is unsent. With the least memory these are 512.
 pub(crate) const PEER_ANSWER_BYTES_MAX: usize = 16 << 10;
+/// What the keys and bounds of reads that wait take, at most 1/16 of the memory for data, or those of one read: an IN
+/// makes many of a long value beside it. A further read with such is answered OVERLOADED.
+pub(crate) const NAMED_MEMORY_DIVISOR: usize = 16;
+/// Keys and bounds of one read that take no more bytes are not counted: the request takes as much.
+pub(crate) const NAMED_BYTES_FREE: usize = 4 << 10;
 /// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
 /// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
 pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;

@@ -10,11 +10,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use cql::frame::Consistency;
 use cql::frame::compress::Compression;
 use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::{Flags, Version};
-use cql::frame::request::{Parameters, Query, Request};
+use cql::frame::request::{Parameters, Query, Request, ValueList};
+use cql::frame::{Consistency, Value};
 use rig::{Client, Server, data_dir};
 
 /// What a node with `--memory 256M` may have in memory, in bytes: a tenth more.
@@ -441,4 +441,36 @@ fn a_row_that_grows_by_long_elements_has_a_limit() {
 #[ignore = "tens of seconds: night"]
 fn a_row_that_would_grow_to_many_times_its_limit() {
     grow_a_row(90);
+}
+
+/// Before: each request made 130 MB of keys and counted as 66 KB, while it waited in order for its turn.
+#[test]
+fn keys_of_an_in_beside_a_long_value_are_refused_or_counted() {
+    const REQUESTS: i16 = 400;
+    let folder = data_dir();
+    let (server, mut client) = server_of(&folder, 2);
+    let table = "CREATE TABLE ks.n (a blob, b int, PRIMARY KEY ((a, b)))";
+    assert_eq!(client.query(table), "RESULT");
+    for ints in [30, 550] {
+        let mut many = i32::to_be_bytes(ints).to_vec();
+        (0..ints).for_each(|n| many.extend([4i32.to_be_bytes(), n.to_be_bytes()].concat()));
+        let mut values = ValueList::new();
+        values.push(Value::Bytes(&[1; 60_000]));
+        values.push(Value::Bytes(&many));
+        let plain = Parameters::plain(Consistency::One, Version::V4);
+        let parameters = Parameters { values: values.as_values(Version::V4), ..plain };
+        let text = "SELECT * FROM ks.n WHERE a = ? AND b IN ?";
+        let mut all = Vec::new();
+        for stream in 0..REQUESTS {
+            let request = Request::Query(Query { text, parameters });
+            request.put(Version::V4, stream, Flags(0), &mut all);
+        }
+        let mut socket = started(&server, 4, &PLAIN);
+        let mut reader = socket.try_clone().unwrap();
+        let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        let _ = socket.write_all(&all);
+        // It ends with the first two seconds without an answer.
+        let _ = reading.join().unwrap();
+    }
+    survived(server);
 }

@@ -27,7 +27,7 @@ use crate::page::Page;
 use crate::peers::{Line, Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
-use crate::scatter::{KeysWalk, Owners, owners};
+use crate::scatter::{KeysWalk, Owners, owners, walk_bytes};
 use crate::shard::{Shard, group_of};
 use crate::ticket::Ticket;
 
@@ -192,12 +192,13 @@ impl<P: Protocol> Shard<P> {
         sink: &mut impl RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
-        let walk = KeysWalk::new(command.clone(), self.sharder, sink);
+        // One piece of each owner is on its way, or waits. Taken before anything is copied.
+        let bytes = walk_bytes(command, self.sharder, self.piece_bytes);
+        let _place = self.key_pieces.take(bytes).await;
+        let walk = KeysWalk::new(command, self.sharder, sink);
         let mut walk = walk.with_piece_bytes(self.piece_bytes);
         let pauses = ReadPauses::new(self.runtime(), group_of(command));
         let pause = async || pauses.yield_if_due().await;
-        // One piece of each owner is on its way, or waits.
-        let _place = self.key_pieces.take(walk.pieces_bytes()).await;
         loop {
             let pieces = walk.pieces().into_iter();
             let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece, deadline)));

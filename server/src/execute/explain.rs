@@ -49,6 +49,10 @@ impl Executor {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
+        let named = match self.named.hold(&bound) {
+            Ok(named) => named,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         let mut steps = plan.explain(&bound);
         let (deadline, warnings) = (self.deadline_of(&bound), bound.warnings);
         self.deadlines.add(deadline);
@@ -57,6 +61,7 @@ impl Executor {
         let command = bound.command.filter(|_| !system::computes(&plan.table));
         let (executor, statement, target) = (self.clone(), run.statement.clone(), run.target);
         self.spawn(Group::Requests, call, async move |call, out| {
+            let _named = named;
             if let Some(command) = &command {
                 let sources = registered.term.run(executor.sources(command)).await;
                 let Ok(sources) = sources else {

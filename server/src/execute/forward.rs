@@ -177,7 +177,7 @@ impl Executor {
                 self.count_rows(&statement, (rows, 0));
                 Ok(None)
             }
-            Selected::Later(bound) => Ok(Some(self.pending(run, bound))),
+            Selected::Later(bound) => self.pending(run, bound).map(Some),
         }
     }
 

@@ -32,6 +32,7 @@ use shard::{Asker, Group, ShardId};
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_nearest, level_of_read};
 use super::metered::{InPass, Metered};
+use super::named_bytes::NamedPlace;
 use super::owned_parameters::OwnedParameters;
 use super::parts::InParts;
 use super::statement::{ServerStatement, Target};
@@ -101,6 +102,8 @@ pub(super) struct Pending {
     pub(super) deadline: Instant,
     /// How other cores make their parts of it, if they do.
     in_parts: Option<Box<InParts>>,
+    /// What it names, if that takes much memory.
+    named: Option<NamedPlace>,
 }
 
 /// What came of a SELECT inside the pass.
@@ -130,17 +133,12 @@ pub(super) struct Given {
 
 impl Executor {
     /// What is kept of a SELECT that could not end inside the pass.
-    pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Pending {
+    pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Result<Pending, ExecuteError> {
+        let named = self.named.hold(&bound)?;
         let (statement, target) = (run.statement.clone(), run.target);
         let (deadline, in_parts) = (self.deadline_of(&bound), None);
-        Pending {
-            statement,
-            parameters: OwnedParameters::of(run),
-            bound,
-            target,
-            deadline,
-            in_parts,
-        }
+        let parameters = OwnedParameters::of(run);
+        Ok(Pending { statement, parameters, bound, target, deadline, in_parts, named })
     }
 
     /// When a read that begins now must have ended.
@@ -227,7 +225,10 @@ impl Executor {
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
         let table = bound.command.as_ref().map(|command| command.table);
-        let mut pending = self.pending(run, bound);
+        let mut pending = match self.pending(run, bound) {
+            Ok(pending) => pending,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         pending.in_parts = self.in_parts(&call, run, &pending).map(Box::new);
         let answer = (call.version, call.stream);
         self.deadlines.add(pending.deadline);
@@ -440,7 +441,8 @@ impl Executor {
         pending: Pending,
         (out, lease): (&mut Vec<u8>, &mut Lease),
     ) -> Result<(), ExecuteError> {
-        let Pending { statement, parameters, bound, target, in_parts, deadline } = pending;
+        let Pending { statement, parameters, bound, target, in_parts, deadline, named: _named } =
+            pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
             self.trace_read(trace, plan, &bound).await;
