@@ -62,8 +62,9 @@ pub const IN_PRODUCT_MAX: usize = 100;
 pub const IN_LIST_MAX: usize = 10_000;
 /// Most bytes of the keys that the `IN`s of a statement name together: a long value beside an `IN` is in each of them.
 /// And of those that a bound of several columns has, where a value is repeated for each column behind it.
-/// The values of one list alone, which came in a frame, always fit.
-pub const IN_KEY_BYTES_MAX: usize = 2 * FRAME_BODY_BYTES_MAX as usize;
+/// That is [`IN_LIST_MAX`] keys of 200 bytes. They are made from a request that may be much shorter, in one step, and
+/// kept while it waits.
+pub const IN_KEY_BYTES_MAX: usize = 2 << 20;
 /// Most bind markers of a statement: their number is a `[short]` on the wire.
 pub const BIND_MARKERS_MAX: usize = 65_535;
 /// Most statements of one batch text.

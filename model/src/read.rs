@@ -164,6 +164,20 @@ pub struct ReadCommand {
     pub now_s: u32,
 }
 
+impl ReadCommand {
+    /// Bytes that the keys take in memory; 0 of a range.
+    pub fn key_bytes(&self) -> usize {
+        let Partitions::Keys(keys) = &self.partitions else { return 0 };
+        keys.iter().map(|(_, key)| size_of::<(Token, Box<[u8]>)>() + key.len()).sum()
+    }
+
+    /// Bytes that the slices take in memory.
+    pub fn slice_bytes(&self) -> usize {
+        let bytes = |slice: &Slice| size_of::<Slice>() + slice.start.len() + slice.end.len();
+        self.slices.iter().map(bytes).sum()
+    }
+}
+
 /// What an index knows of the rows that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexLookup {

@@ -7,14 +7,18 @@
 //! answer is delivered ─► the lease is over; its bytes are unsent until the client takes them
 //! ```
 //!
-//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_DIVISOR`]. Not counted: what the
-//! engine holds for a read, and what is on its way between cores: these have parts of the memory of their own
-//! (`engine::limits::SCAN_MEMORY_DIVISOR`, `shard::limits::PIECES_MEMORY_DIVISOR`).
+//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_DIVISOR`]. An answer that another core makes counts here,
+//! where its client is: that core takes the lease, and it comes along with the frame. Only a short one has none
+//! ([`PEER_ANSWER_BYTES_MAX`]): of these, so many are asked for at a time as there is space for ([`Answers::may_forward`]).
+//! Not counted: what the engine holds for a read, and pieces of rows on their way between cores: these have parts of the
+//! memory of their own (`engine::limits::SCAN_MEMORY_DIVISOR`, `shard::limits::PIECES_MEMORY_DIVISOR`).
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::limits::{ANSWER_ALONE_MEMORY_DIVISOR, ANSWER_BYTES_SMALL, ANSWER_MEMORY_DIVISOR};
+use crate::limits::{
+    ANSWER_ALONE_MEMORY_DIVISOR, ANSWER_BYTES_SMALL, ANSWER_MEMORY_DIVISOR, PEER_ANSWER_BYTES_MAX,
+};
 
 /// What a lease grows by, in bytes: small answers are counted once.
 const LEASE_STEP_BYTES: u64 = 1 << 10;
@@ -25,38 +29,53 @@ pub(crate) struct Answers {
     bytes_max: u64,
     /// Of an answer that is alone.
     alone_bytes_max: u64,
-    leased_bytes: Cell<u64>,
-    unsent_bytes: Cell<u64>,
+    /// Every core that makes one of them counts it here.
+    leased_bytes: AtomicU64,
+    /// Only the core itself counts these.
+    unsent_bytes: AtomicU64,
 }
 
 impl Answers {
     /// No answers, on a core with this budget of memory.
-    pub(crate) fn new(memory_bytes: u64) -> Rc<Answers> {
+    pub(crate) fn new(memory_bytes: u64) -> Arc<Answers> {
         let bytes_max = memory_bytes / ANSWER_MEMORY_DIVISOR;
         let alone_bytes_max = memory_bytes / ANSWER_ALONE_MEMORY_DIVISOR;
         let (leased_bytes, unsent_bytes) = Default::default();
-        Rc::new(Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes })
+        Arc::new(Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes })
+    }
+
+    /// Those of each core of a node, in the order of the cores.
+    pub(crate) fn of_cores(cores: usize, memory_bytes: u64) -> Arc<[Arc<Answers>]> {
+        (0..cores).map(|_| Answers::new(memory_bytes)).collect()
     }
 
     /// The bytes that clients have not read.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
-        self.unsent_bytes.get()
+        self.unsent_bytes.load(Relaxed)
     }
 
     /// The bytes of answers that are being made.
     pub(crate) fn leased_bytes(&self) -> u64 {
-        self.leased_bytes.get()
+        self.leased_bytes.load(Relaxed)
     }
 
     /// The unsent answers of a connection were `before` bytes and are `now`.
     #[inline]
     pub(crate) fn unsent(&self, before: usize, now: usize) {
-        self.unsent_bytes.set(self.unsent_bytes.get() - before as u64 + now as u64);
+        self.unsent_bytes.store(self.unsent_bytes() - before as u64 + now as u64, Relaxed);
+    }
+
+    /// Whether another core may be asked for one more answer that has no lease if it is short, while so many such
+    /// answers are to come.
+    #[inline]
+    pub(crate) fn may_forward(&self, forwarded: usize) -> bool {
+        let short = (forwarded as u64 + 1) * PEER_ANSWER_BYTES_MAX as u64;
+        short + self.unsent_bytes() <= self.bytes_max
     }
 
     /// The lease of an answer that has no bytes yet.
-    pub(crate) fn lease(self: &Rc<Self>) -> Lease {
+    pub(crate) fn lease(self: &Arc<Self>) -> Lease {
         Lease { answers: self.clone(), bytes: 0 }
     }
 
@@ -76,7 +95,7 @@ impl Answers {
 /// The part of one answer in the memory of all.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    answers: Rc<Answers>,
+    answers: Arc<Answers>,
     bytes: u64,
 }
 
@@ -89,18 +108,21 @@ impl Lease {
 
     fn grow(&mut self, bytes: u64) -> bool {
         let bytes = bytes.next_multiple_of(LEASE_STEP_BYTES);
-        if bytes > self.most() {
+        let more = bytes - self.bytes;
+        // Counted before it is looked at: of two cores that do so at one time, neither overlooks the other.
+        let leased = self.answers.leased_bytes.fetch_add(more, Relaxed);
+        if bytes > self.most_of(leased) {
+            self.answers.leased_bytes.fetch_sub(more, Relaxed);
             return false;
         }
-        let leased = &self.answers.leased_bytes;
-        leased.set(leased.get() - self.bytes + bytes);
         self.bytes = bytes;
         true
     }
 
-    fn most(&self) -> u64 {
-        let Answers { bytes_max, alone_bytes_max, leased_bytes, unsent_bytes } = &*self.answers;
-        match leased_bytes.get() - self.bytes + unsent_bytes.get() {
+    /// The bytes that the answer may have while all have leased so many.
+    fn most_of(&self, leased_bytes: u64) -> u64 {
+        let Answers { bytes_max, alone_bytes_max, .. } = &*self.answers;
+        match leased_bytes - self.bytes + self.answers.unsent_bytes() {
             0 => *alone_bytes_max,
             // A point read is not refused for somebody's large answer.
             others if others < 2 * bytes_max => {
@@ -113,7 +135,8 @@ impl Lease {
     /// The bytes that the answer may have now.
     #[inline]
     pub(crate) fn bytes_most(&self) -> usize {
-        usize::try_from(self.most()).unwrap_or(usize::MAX)
+        let most = self.most_of(self.answers.leased_bytes());
+        usize::try_from(most).unwrap_or(usize::MAX)
     }
 
     /// What to say if there is no space.
@@ -125,8 +148,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let leased = &self.answers.leased_bytes;
-        leased.set(leased.get() - self.bytes);
+        self.answers.leased_bytes.fetch_sub(self.bytes, Relaxed);
     }
 }
 

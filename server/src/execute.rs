@@ -28,7 +28,9 @@ mod frame_pool;
 mod guarded;
 mod handshake;
 mod metered;
+mod named_bytes;
 mod node_state;
+mod owned_parameters;
 mod parts;
 mod peers;
 mod read;
@@ -44,6 +46,7 @@ mod write;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use answer::ExecuteError;
@@ -61,6 +64,7 @@ use engine::async_mutex::AsyncMutex;
 use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::{LwtMarks, SupportedOptions};
+use named_bytes::NamedBytes;
 pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
@@ -97,7 +101,11 @@ pub(crate) struct Executor {
     /// The terms of reads for other cores.
     peer_terms: Rc<PeerTerms>,
     /// The memory of the answers of this core.
-    answers: Rc<Answers>,
+    answers: Arc<Answers>,
+    /// The same of each core, whose clients' answers this one may make.
+    answers_of: Arc<[Arc<Answers>]>,
+    /// What the keys and bounds of reads that wait take.
+    named: Rc<NamedBytes>,
     /// What statements have cost on this core.
     statements: Statements,
     /// For frames between cores and the answers of reads that wait.
@@ -143,7 +151,7 @@ impl Executor {
     pub(crate) fn new(
         shard: Rc<Shard<Peering>>,
         state: NodeState,
-        answers: Rc<Answers>,
+        answers_of: Arc<[Arc<Answers>]>,
     ) -> Rc<Executor> {
         let supported = SupportedOptions::new(
             shard.me().index(),
@@ -156,6 +164,8 @@ impl Executor {
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
         let (schema_turn, schema_changes_waiting) = Default::default();
+        let named = NamedBytes::new(shard.engine().memory_bytes());
+        let answers = answers_of[shard.me().index()].clone();
         Rc::new(Executor {
             shard,
             state,
@@ -167,6 +177,8 @@ impl Executor {
             deadlines,
             peer_terms,
             answers,
+            answers_of,
+            named,
             statements,
             frames,
             key,
@@ -192,6 +204,12 @@ impl Executor {
         let reads = sessions.values().map(|session| session.reads.borrow().len()).sum();
         let for_peers = self.peer_terms.len() + self.shard.reads_for_peers();
         (reads, for_peers, self.answers.leased_bytes())
+    }
+
+    /// The requests that other cores are to answer.
+    #[cfg(test)]
+    pub(crate) fn forwarded(&self) -> usize {
+        self.forwarded.borrow().len()
     }
 
     /// The number of buffers for frames that this core has made.

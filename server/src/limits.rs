@@ -106,6 +106,14 @@ pub(crate) const ANSWER_MEMORY_DIVISOR: u64 = 8;
 pub(crate) const ANSWER_ALONE_MEMORY_DIVISOR: u64 = 6;
 /// An answer of so many bytes is made while larger ones hold all that answers may, until they hold twice as much.
 pub(crate) const ANSWER_BYTES_SMALL: u64 = 16 << 10;
+/// An answer of so many bytes comes from another core without a lease; so many of them are asked for at a time as fit
+/// into the memory of answers beside what is unsent. With the least memory these are 512.
+pub(crate) const PEER_ANSWER_BYTES_MAX: usize = 16 << 10;
+/// What the keys and bounds of reads that wait take, at most 1/16 of the memory for data, or those of one read: an IN
+/// makes many of a long value beside it. A further read with such is answered OVERLOADED.
+pub(crate) const NAMED_MEMORY_DIVISOR: usize = 16;
+/// Keys and bounds of one read that take no more bytes are not counted: the request takes as much.
+pub(crate) const NAMED_BYTES_FREE: usize = 4 << 10;
 /// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
 /// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
 pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;
@@ -169,6 +177,9 @@ const _: () = assert!(ANSWER_ALONE_MEMORY_DIVISOR < ANSWER_MEMORY_DIVISOR);
 const _: () = assert!(ANSWER_ALONE_MEMORY_DIVISOR < ROW_MEMORY_DIVISOR);
 const _: () =
     assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_DIVISOR);
+const _: () = assert!(PEER_ANSWER_BYTES_MAX <= PASS_ANSWER_BYTES_MAX);
+const _: () =
+    assert!(PEER_ANSWER_BYTES_MAX as u64 * 512 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_DIVISOR);
 const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
 const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());

@@ -10,7 +10,7 @@
 //! requests are refused. A request over the limit is answered OVERLOADED at once; its bytes are already
 //! read, and the connection stays in step.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::answers::Answers;
 use crate::limits::{
@@ -28,13 +28,13 @@ pub(crate) struct Load {
     request_bytes: u64,
     /// Of frames that are not whole.
     partial_bytes: u64,
-    answers: Rc<Answers>,
+    answers: Arc<Answers>,
     bytes_max: u64,
 }
 
 impl Load {
     /// Nothing in flight, on a core with this budget of memory.
-    pub(crate) fn new(memory_bytes: u64, answers: Rc<Answers>) -> Load {
+    pub(crate) fn new(memory_bytes: u64, answers: Arc<Answers>) -> Load {
         let bytes_max = memory_bytes / REQUEST_MEMORY_DIVISOR;
         Load { requests: 0, request_bytes: 0, partial_bytes: 0, answers, bytes_max }
     }

@@ -110,12 +110,12 @@ impl ManualServer {
             },
         )?;
         let guardrails = Arc::new(Guardrails::default());
+        let answers = Answers::of_cores(config.shards, config.shard_memory_bytes as u64);
         let core = |(shard, clock): (&Rc<shard::Shard<Peering>>, Rc<Clock>)| {
             let about = about(node.booted().layout.host_id, &clock);
             let seal = Seal::new(&node.booted().layout.secret);
             let state = NodeState::new(about, seal, settings(&guardrails), clock.clone());
-            let answers = Answers::new(config.shard_memory_bytes as u64);
-            ManualCore { executor: Executor::new(shard.clone(), state, answers), clock }
+            ManualCore { executor: Executor::new(shard.clone(), state, answers.clone()), clock }
         };
         let cores = node.shards().iter().zip(node.clocks()).map(core).collect();
         let mut server = ManualServer {
@@ -199,6 +199,12 @@ impl ManualServer {
             .iter()
             .map(|core| core.executor.held())
             .fold((0, 0, 0), |sum, held| (sum.0 + held.0, sum.1 + held.1, sum.2 + held.2))
+    }
+
+    /// Requests that other cores are to answer.
+    #[cfg(test)]
+    pub(crate) fn forwarded(&self) -> usize {
+        self.cores.iter().map(|core| core.executor.forwarded()).sum()
     }
 
     /// Rows that all engines have given.

@@ -47,6 +47,7 @@ pub(crate) fn run(config: &Config) -> Result<(), String> {
         config: config.clone(),
         guardrails: Arc::new(Guardrails::new(&config.guardrails)),
         transport: Arc::default(),
+        answers: Answers::of_cores(config.shards, config.shard_memory_bytes()),
         aware_port,
         shard_listeners: takeable(shard_listeners),
     });
@@ -74,6 +75,8 @@ struct Plan {
     config: Config,
     guardrails: Arc<Guardrails>,
     transport: Arc<Transport>,
+    /// The memory of the answers of each core.
+    answers: Arc<[Arc<Answers>]>,
     /// The shard-aware port, if it is open.
     aware_port: Option<u16>,
     /// Each core takes its own, once, at its start.
@@ -145,8 +148,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
     let state = NodeState::new(node, seal, settings(&plan), clock.clone());
     let memory_bytes = plan.config.shard_memory_bytes();
     opened.shard.engine().set_row_limits(row_limits(memory_bytes));
-    let answers = Answers::new(plan.config.shard_memory_bytes());
-    let executor = Executor::new(opened.shard.clone(), state, answers.clone());
+    let executor = Executor::new(opened.shard.clone(), state, plan.answers.clone());
     let idle = opened.idle(&poller).expect("an eventfd can be read");
     let (stopping, done) = (opened.stopping.clone(), opened.stopping.clone());
     let config = PassConfig {
@@ -157,7 +159,7 @@ async fn serve(core: Core<Peering>, plan: Arc<Plan>) {
         admin_arrivals,
         connections_max: plan.config.connections_max.div_ceil(plan.config.shards),
         memory_bytes: plan.config.shard_memory_bytes(),
-        answers,
+        answers: plan.answers[me.index()].clone(),
         stalls: runtime.stalls().clone(),
     };
     let pass = Pass::new(executor, clock, poller, config);

@@ -75,7 +75,7 @@ pub(crate) struct PassConfig {
     /// The core's budget of memory.
     pub(crate) memory_bytes: u64,
     /// The memory of the core's answers.
-    pub(crate) answers: Rc<Answers>,
+    pub(crate) answers: Arc<Answers>,
     /// Where passes that took long are counted.
     pub(crate) stalls: Rc<Stalls>,
 }

@@ -10,11 +10,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use cql::frame::Consistency;
 use cql::frame::compress::Compression;
 use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::{Flags, Version};
-use cql::frame::request::{Parameters, Query, Request};
+use cql::frame::request::{Parameters, Query, Request, ValueList};
+use cql::frame::{Consistency, Value};
 use rig::{Client, Server, data_dir};
 
 /// What a node with `--memory 256M` may have in memory, in bytes: a tenth more.
@@ -25,7 +25,12 @@ const ROW_BYTES: usize = 100_000;
 
 /// A server with a table `ks.t` of one row of 100 KB, and `ks.m` with a map.
 fn server(folder: &tempfile::TempDir) -> (Server, Client) {
-    let server = Server::start(folder.path());
+    server_of(folder, 1)
+}
+
+/// The same with so many shards, which share its memory.
+fn server_of(folder: &tempfile::TempDir, shards: usize) -> (Server, Client) {
+    let server = Server::start_with_shards(folder.path(), shards);
     let mut client = Client::ready(&server);
     let keyspace = "CREATE KEYSPACE ks WITH replication = \
                     {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -217,23 +222,44 @@ fn what_expands_is_counted_as_it_is_held() {
     drop(held);
 }
 
-#[test]
-fn clients_that_do_not_read_hold_no_more_than_their_share() {
+/// Clients that ask so often for the 100 KB of `ks.t`, so many times in each row, and do not read.
+fn ask_without_reading(shards: usize, clients: usize, requests: i16, times: usize) {
     let folder = data_dir();
-    let (server, _) = server(&folder);
-    let select = "SELECT v, v, v, v, v, v, v, v, v, v FROM ks.t WHERE k = 0";
-    let mut one = Vec::new();
+    let (server, _) = server_of(&folder, shards);
+    let select = format!("SELECT {} FROM ks.t WHERE k = 0", vec!["v"; times].join(", "));
     let parameters = Parameters::plain(Consistency::One, Version::V4);
-    Request::Query(Query { text: select, parameters }).put(Version::V4, 1, Flags(0), &mut one);
+    let mut all = Vec::new();
+    for stream in 0..requests {
+        let request = Request::Query(Query { text: &select, parameters });
+        request.put(Version::V4, stream, Flags(0), &mut all);
+    }
     let mut held = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..clients {
         let mut socket = started(&server, 4, &PLAIN);
-        // 50 answers of 1 MB.
-        let _ = socket.write_all(&one.repeat(50));
+        let _ = socket.write_all(&all);
         held.push(socket);
     }
     survived(server);
     drop(held);
+}
+
+#[test]
+fn clients_that_do_not_read_hold_no_more_than_their_share() {
+    // 50 answers of 1 MB.
+    ask_without_reading(1, 60, 50, 10);
+}
+
+/// Before: what another core answers was counted when it was unsent, and by then it was there.
+#[test]
+fn clients_that_do_not_read_what_another_core_answers_hold_no_more_than_their_share() {
+    ask_without_reading(2, 60, 50, 10);
+}
+
+/// Before: 900 requests of 60 bytes made the other core answer with 450 MB at once. Of twelve clients some come to the
+/// core that does not have the row.
+#[test]
+fn many_requests_at_once_for_a_row_of_another_core_are_answered_by_no_more_than_their_share() {
+    ask_without_reading(2, 12, 2000, 5);
 }
 
 #[test]
@@ -415,4 +441,36 @@ fn a_row_that_grows_by_long_elements_has_a_limit() {
 #[ignore = "tens of seconds: night"]
 fn a_row_that_would_grow_to_many_times_its_limit() {
     grow_a_row(90);
+}
+
+/// Before: each request made 130 MB of keys and counted as 66 KB, while it waited in order for its turn.
+#[test]
+fn keys_of_an_in_beside_a_long_value_are_refused_or_counted() {
+    const REQUESTS: i16 = 400;
+    let folder = data_dir();
+    let (server, mut client) = server_of(&folder, 2);
+    let table = "CREATE TABLE ks.n (a blob, b int, PRIMARY KEY ((a, b)))";
+    assert_eq!(client.query(table), "RESULT");
+    for ints in [30, 550] {
+        let mut many = i32::to_be_bytes(ints).to_vec();
+        (0..ints).for_each(|n| many.extend([4i32.to_be_bytes(), n.to_be_bytes()].concat()));
+        let mut values = ValueList::new();
+        values.push(Value::Bytes(&[1; 60_000]));
+        values.push(Value::Bytes(&many));
+        let plain = Parameters::plain(Consistency::One, Version::V4);
+        let parameters = Parameters { values: values.as_values(Version::V4), ..plain };
+        let text = "SELECT * FROM ks.n WHERE a = ? AND b IN ?";
+        let mut all = Vec::new();
+        for stream in 0..REQUESTS {
+            let request = Request::Query(Query { text, parameters });
+            request.put(Version::V4, stream, Flags(0), &mut all);
+        }
+        let mut socket = started(&server, 4, &PLAIN);
+        let mut reader = socket.try_clone().unwrap();
+        let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        let _ = socket.write_all(&all);
+        // It ends with the first two seconds without an answer.
+        let _ = reading.join().unwrap();
+    }
+    survived(server);
 }

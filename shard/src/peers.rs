@@ -19,8 +19,9 @@
 //!    So cores that have given all their credits to each other get answers all the same.
 //! 4. A read that its task has left is ended where it is: one that waits for a credit is never sent, of one that was
 //!    sent the peer is told.
-//! 5. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait. What ends another request is never refused
-//!    (each has one before it), nor is what a task asks: a task waits for each of its few answers.
+//! 5. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait, or what waits takes the bytes that it may.
+//!    What ends another request is never refused (each has one before it), nor is what a task asks: a task waits for
+//!    each of its few answers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -174,6 +175,9 @@ pub(crate) struct Peers<P: Protocol> {
     waiting: RefCell<Slab<Waiting<P::Answer>>>,
     /// Reads whose tasks are gone, and of which the peer does not know it yet.
     unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
+    /// What clients' requests that wait for credits take, and may take, in bytes.
+    queued_bytes: Cell<u64>,
+    queued_bytes_max: u64,
 }
 
 /// The requests of one line to one peer.
@@ -183,8 +187,11 @@ struct LineState<A> {
     /// As many while the peer has answered all before.
     credits_max: usize,
     /// Requests that wait for a credit, with the numbers of their entries; none while there are credits.
-    queue: VecDeque<(u32, Request<A>)>,
+    queue: Queue<A>,
 }
+
+/// Requests with the numbers of their entries.
+type Queue<A> = VecDeque<(u32, Request<A>)>;
 
 impl<A> LineState<A> {
     fn new(credits: usize) -> LineState<A> {
@@ -193,12 +200,28 @@ impl<A> LineState<A> {
     }
 }
 
+/// What a request counts while it waits for a credit. Of those that only tasks ask the number is bounded elsewhere.
+fn queued_bytes<P: Protocol>(request: &Request<P::Ask>) -> u64 {
+    let bytes = match request {
+        Request::Apply(record) => record.len(),
+        Request::Service(ask) => P::ask_bytes(ask),
+        _ => return 0,
+    };
+    (bytes + size_of::<Request<P::Ask>>()) as u64
+}
+
 /// A read at a peer, the number of its entry, and the place that its task has left.
 type Unwanted<R> = (ShardId, u32, Rc<Slot<R>>);
 
 impl<P: Protocol> Peers<P> {
-    /// The peers at the other ends of `port`, whose rings have `slots` slots each.
-    pub(crate) fn new(port: Port<Mail<P>>, shards: usize, slots: usize) -> Peers<P> {
+    /// The peers at the other ends of `port`, whose rings have `slots` slots each. What waits for them takes at most
+    /// `queued_bytes_max`.
+    pub(crate) fn new(
+        port: Port<Mail<P>>,
+        shards: usize,
+        slots: usize,
+        queued_bytes_max: u64,
+    ) -> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
         let parts = [
@@ -218,6 +241,8 @@ impl<P: Protocol> Peers<P> {
             to: RefCell::new((0..shards).map(|_| credits.map(LineState::new)).collect()),
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
+            queued_bytes: Cell::default(),
+            queued_bytes_max,
         }
     }
 
@@ -254,13 +279,21 @@ impl<P: Protocol> Peers<P> {
         taken > 0
     }
 
-    /// `Overloaded` while so many requests to `peer` wait that it is asked for nothing new.
-    pub(crate) fn check_place(&self, peer: ShardId) -> Result<()> {
-        let waiting = self.to.borrow()[peer.index()][Line::General as usize].queue.len();
-        if waiting < PEER_QUEUE_REQUESTS_MAX {
+    /// `Overloaded` while so much waits that `peer` is asked for nothing new that takes so many bytes.
+    #[inline]
+    pub(crate) fn check_place(&self, peer: ShardId, bytes: usize) -> Result<()> {
+        let line = &self.to.borrow()[peer.index()][Line::General as usize];
+        if line.credits > 0 || self.has_place_in(&line.queue, bytes) {
             return Ok(());
         }
         Err(Error::Overloaded("requests to another core"))
+    }
+
+    #[cold]
+    fn has_place_in(&self, queue: &Queue<P::Ask>, bytes: usize) -> bool {
+        let held = self.queued_bytes.get();
+        queue.len() < PEER_QUEUE_REQUESTS_MAX
+            && (held == 0 || held + bytes as u64 <= self.queued_bytes_max)
     }
 
     /// Sends a request, at once or after those that wait; gives the number of its entry. New work asks
@@ -285,6 +318,7 @@ impl<P: Protocol> Peers<P> {
                     slot.is_queued.set(true);
                 }
                 let id = self.remember(waiting);
+                self.queued_bytes.set(self.queued_bytes.get() + queued_bytes::<P>(&request));
                 line.queue.push_back((id, request));
                 id
             }
@@ -307,6 +341,7 @@ impl<P: Protocol> Peers<P> {
         let mut lines = self.to.borrow_mut();
         let line = &mut lines[peer.index()][line as usize];
         while let Some((id, request)) = line.queue.pop_front() {
+            self.queued_bytes.set(self.queued_bytes.get() - queued_bytes::<P>(&request));
             if self.is_wanted(id) {
                 return self.put(peer, id, request);
             }

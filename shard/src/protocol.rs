@@ -8,6 +8,10 @@
 pub trait Protocol: 'static {
     /// A question of a peer.
     type Ask: Send + 'static;
+    /// What a question takes while it waits, in bytes, beside the question itself. Asked only of those that wait.
+    fn ask_bytes(_: &Self::Ask) -> usize {
+        0
+    }
     /// The answer to such a question.
     type Answer: Send + 'static;
 }

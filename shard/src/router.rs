@@ -27,7 +27,7 @@ use crate::page::Page;
 use crate::peers::{Line, Slot, Waiting};
 use crate::protocol::Protocol;
 use crate::read_pauses::ReadPauses;
-use crate::scatter::{KeysWalk, Owners, owners};
+use crate::scatter::{KeysWalk, Owners, owners, walk_bytes};
 use crate::shard::{Shard, group_of};
 use crate::ticket::Ticket;
 
@@ -60,7 +60,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     fn write_there(&self, owner: ShardId, record: &[u8], ticket: Ticket) -> Result<()> {
-        self.peers.check_place(owner)?;
+        self.peers.check_place(owner, record.len())?;
         self.peers.send(owner, Waiting::Write(ticket), Request::Apply(record.into()));
         Ok(())
     }
@@ -89,8 +89,9 @@ impl<P: Protocol> Shard<P> {
 
     /// `Overloaded` if so much waits for one of the owners that it is asked for nothing new.
     pub(crate) fn check_places(&self, parts: &[Part]) -> Result<()> {
-        let mut peers = parts.iter().map(|(owner, _)| *owner).filter(|owner| *owner != self.me());
-        peers.try_for_each(|owner| self.peers.check_place(owner))
+        let peers = parts.iter().filter(|(owner, _)| *owner != self.me());
+        let bytes = peers.clone().map(|(_, part)| part.len()).sum();
+        peers.map(|(owner, _)| *owner).try_for_each(|owner| self.peers.check_place(owner, bytes))
     }
 
     /// Asks a peer and waits for its reply.
@@ -191,12 +192,13 @@ impl<P: Protocol> Shard<P> {
         sink: &mut impl RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
-        let walk = KeysWalk::new(command.clone(), self.sharder, sink);
+        // One piece of each owner is on its way, or waits. Taken before anything is copied.
+        let bytes = walk_bytes(command, self.sharder, self.piece_bytes);
+        let _place = self.key_pieces.take(bytes).await;
+        let walk = KeysWalk::new(command, self.sharder, sink);
         let mut walk = walk.with_piece_bytes(self.piece_bytes);
         let pauses = ReadPauses::new(self.runtime(), group_of(command));
         let pause = async || pauses.yield_if_due().await;
-        // One piece of each owner is on its way, or waits.
-        let _place = self.key_pieces.take(walk.pieces_bytes()).await;
         loop {
             let pieces = walk.pieces().into_iter();
             let pages = join(pieces.map(|(owner, piece)| self.page_of(owner, piece, deadline)));
@@ -217,7 +219,7 @@ impl<P: Protocol> Shard<P> {
     /// [`drain_mail`](Self::drain_mail) under `number`. `Overloaded`: nothing was sent.
     #[inline]
     pub fn ask_later(&self, peer: ShardId, ask: P::Ask, number: u32) -> Result<()> {
-        self.peers.check_place(peer)?;
+        self.peers.check_place(peer, P::ask_bytes(&ask))?;
         self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
         Ok(())
     }

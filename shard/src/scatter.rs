@@ -15,7 +15,7 @@
 mod keys;
 mod range;
 
-pub use keys::KeysWalk;
+pub use keys::{KeysWalk, walk_bytes};
 use model::read::{Flow, PartitionRef, Partitions, ReadCommand, Resume, RowSink};
 use model::{RowRef, TokenRange};
 pub use range::RangeWalk;

@@ -32,7 +32,9 @@ use crate::batches::Batches;
 use crate::completions::Completions;
 use crate::groups::Group;
 use crate::idle::InFlight;
-use crate::limits::{PIECES_MEMORY_DIVISOR, RANGE_PIECES_MEMORY_DIVISOR, piece_bytes};
+use crate::limits::{
+    PEER_QUEUE_MEMORY_DIVISOR, PIECES_MEMORY_DIVISOR, RANGE_PIECES_MEMORY_DIVISOR, piece_bytes,
+};
 use crate::mailbox::Port;
 use crate::message::{Reply, Request};
 use crate::notify::Notify;
@@ -105,13 +107,15 @@ pub(crate) struct Parts<P: Protocol> {
 
 impl<P: Protocol> Shard<P> {
     pub(crate) fn new(parts: Parts<P>) -> Rc<Shard<P>> {
-        let peers = Peers::new(parts.port, parts.sharder.shards(), parts.mail_slots);
         let (runtime, engine) = (parts.runtime, Rc::new(parts.engine));
+        let memory_bytes = engine.memory_bytes() as u64;
+        let queued_bytes_max = memory_bytes / PEER_QUEUE_MEMORY_DIVISOR;
+        let shards = parts.sharder.shards();
+        let peers = Peers::new(parts.port, shards, parts.mail_slots, queued_bytes_max);
         engine.pace_merges(Rc::new(Paced::new(parts.throughput.clone(), runtime.clone())));
         let background =
             Background::new(runtime.clone(), engine.clone(), peers.me(), parts.reserve_bytes);
         background.start(parts.wake.clone());
-        let memory_bytes = engine.memory_bytes() as u64;
         let pieces = |share| Semaphore::new(memory_bytes / share);
         Rc::new(Shard {
             runtime,

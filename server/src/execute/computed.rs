@@ -271,7 +271,11 @@ fn add(facts: &mut NodeFacts<'_>, answer: Answer) {
         Answer::LargeData(of_core) => facts.large.push(of_core),
         Answer::Statements(all) => facts.statements = all,
         Answer::Merges(of_core) => facts.merges.push(*of_core),
-        Answer::Done | Answer::Frame(_) | Answer::Part(_) | Answer::Sources(_) => {
+        Answer::Done
+        | Answer::Frame(_)
+        | Answer::LongFrame(..)
+        | Answer::Part(_)
+        | Answer::Sources(_) => {
             unreachable!("only facts are asked for")
         }
     }

@@ -44,9 +44,13 @@ impl Executor {
         if let Err(error) = bindings.bind(&run.parameters.values, run.statement.markers()) {
             return self.refuse(call, error.into(), out);
         }
-        let select = SelectRun { run, plan, bindings: &bindings };
+        let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max: 0 };
         let bound = match self.bind_read(&select) {
             Ok(bound) => bound,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
+        let named = match self.named.hold(&bound) {
+            Ok(named) => named,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
         let mut steps = plan.explain(&bound);
@@ -57,6 +61,7 @@ impl Executor {
         let command = bound.command.filter(|_| !system::computes(&plan.table));
         let (executor, statement, target) = (self.clone(), run.statement.clone(), run.target);
         self.spawn(Group::Requests, call, async move |call, out| {
+            let _named = named;
             if let Some(command) = &command {
                 let sources = registered.term.run(executor.sources(command)).await;
                 let Ok(sources) = sources else {

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! asker   select ─► forward: the request as a frame ────► mailbox ─► select_for_peer   owner
-//!         take_answer: the frame goes to the client ◄──── mailbox ◄─ in memory, or when read
+//!         take_answer: the frame goes to the client ◄──── mailbox ◄─ in memory if it is short, or when read
 //! ```
 //!
-//! What is forwarded is the client's request itself, and what comes back is the answer's frame, so
-//! either could cross a wire.
+//! What is forwarded is the client's request itself, and what comes back is the answer's frame. A frame that is longer
+//! than [`PEER_ANSWER_BYTES_MAX`] has a lease in the memory of the asker's answers, which the owner takes while it makes
+//! it. Of short ones the asker has only so many under way as there is space for; other requests it serves itself, by
+//! pieces of rows (`shard/src/scatter.rs`).
 //!
 //! Invariants: a call in the slab `forwarded` is answered exactly once, by `take_answer`; the owner
 //! binds the values again, by the statement as it has it. Not here: how rows are read (`read.rs`),
@@ -27,6 +29,8 @@ use super::read::{Destination, Pending, SelectRun, Selected};
 use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run, When};
+use crate::answers::Lease;
+use crate::limits::PEER_ANSWER_BYTES_MAX;
 use crate::prepared::StatementId;
 use crate::session::ConnectionId;
 use crate::statements::Answered;
@@ -41,9 +45,12 @@ pub(super) struct Forwarded {
 
 impl Executor {
     /// Hands a request over to the core that owns what it reads. The call comes back if that core
-    /// takes no more requests.
+    /// takes no more requests, or there is no space for more answers here.
     #[inline]
     pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
+        if !self.answers.may_forward(self.forwarded.borrow().len()) {
+            return Err(call);
+        }
         let mut frame = self.frames.take();
         let keyspace = put_frame(&call, run, &mut frame);
         let result_id = match run.target {
@@ -69,9 +76,14 @@ impl Executor {
     #[inline]
     pub(super) fn take_answer(&self, place: u32, answer: Answer) {
         let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(place as usize);
-        let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
+        let (frame, lease) = match answer {
+            Answer::Frame(frame) => (frame, None),
+            Answer::LongFrame(frame, lease) => (frame, Some(lease)),
+            _ => unreachable!("a SELECT is answered by a frame"),
+        };
         let answered = Answered::of(&frame);
         self.reply(call.session.id, frame);
+        drop(lease);
         self.finish(call, answered, When::Later);
     }
 
@@ -102,7 +114,14 @@ impl Executor {
         let envelope = Envelope::new(header.version, header.stream);
         let mut out = self.frames.take();
         match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
-            Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
+            Ok(None) if out.len() <= PEER_ANSWER_BYTES_MAX => {
+                self.shard.answer(asker, Answer::Frame(out));
+            }
+            // Its last page state or its warnings are long.
+            Ok(None) => {
+                let lease = self.answers_of[asker.peer().index()].lease();
+                self.answer_select(asker, out, lease);
+            }
             Ok(Some(pending)) => {
                 self.frames.put_back(out);
                 let answer = (header.version, header.stream);
@@ -122,6 +141,19 @@ impl Executor {
         }
     }
 
+    /// Gives the core that asked the frame of its client's answer.
+    pub(super) fn answer_select(&self, asker: Asker, frame: Vec<u8>, mut lease: Lease) {
+        let answer = match frame.len() <= PEER_ANSWER_BYTES_MAX {
+            true => Answer::Frame(frame),
+            false => {
+                // What stands behind its rows is short, and refused to none.
+                lease.hold(frame.len());
+                Answer::LongFrame(frame, lease)
+            }
+        };
+        self.shard.answer(asker, answer);
+    }
+
     /// Answers a forwarded request from memory, or else gives what is left to read.
     fn select_request(
         &self,
@@ -138,13 +170,14 @@ impl Executor {
         let time = self.state.time(parameters);
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
-        let select = SelectRun { run, plan, bindings: &bindings };
+        let at_once_bytes_max = PEER_ANSWER_BYTES_MAX;
+        let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max };
         match self.select_now(&select, envelope, out)? {
             Selected::Now(rows) => {
                 self.count_rows(&statement, (rows, 0));
                 Ok(None)
             }
-            Selected::Later(bound) => Ok(Some(self.pending(run, bound))),
+            Selected::Later(bound) => self.pending(run, bound).map(Some),
         }
     }
 

@@ -13,7 +13,6 @@ use model::RowRef;
 use model::read::{Flow, PartitionRef, ReadEnd, Resume, RowSink};
 
 use crate::answers::Lease;
-use crate::limits::PASS_ANSWER_BYTES_MAX;
 
 /// See the module.
 pub(super) struct Metered<'m, 'a> {
@@ -83,15 +82,16 @@ impl RowSink for Metered<'_, '_> {
 /// The sink of a read inside the pass: its answer goes straight to the connection, and is short.
 pub(super) struct InPass<'m, 'a> {
     encoder: &'m mut ResultEncoder<'a>,
+    bytes_max: usize,
     is_long: bool,
 }
 
 impl<'m, 'a> InPass<'m, 'a> {
-    /// A sink that has no rows yet.
+    /// A sink that has no rows yet, and takes so many bytes of them.
     #[inline]
-    pub(super) fn new(encoder: &'m mut ResultEncoder<'a>) -> InPass<'m, 'a> {
-        encoder.set_bytes_max(PASS_ANSWER_BYTES_MAX);
-        InPass { encoder, is_long: false }
+    pub(super) fn new(encoder: &'m mut ResultEncoder<'a>, bytes_max: usize) -> InPass<'m, 'a> {
+        encoder.set_bytes_max(bytes_max);
+        InPass { encoder, bytes_max, is_long: false }
     }
 
     /// Whether the answer is too long to be made here.
@@ -110,7 +110,7 @@ impl RowSink for InPass<'_, '_> {
         row: Option<RowRef<'_>>,
     ) -> Flow {
         let flow = self.encoder.row(partition, clustering, row);
-        self.is_long = self.encoder.held_bytes() > PASS_ANSWER_BYTES_MAX;
+        self.is_long = self.encoder.held_bytes() > self.bytes_max;
         if self.is_long { Flow::Enough } else { flow }
     }
 

@@ -303,11 +303,13 @@ impl Executor {
         };
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
-        let bound = self.bind_read(&SelectRun { run, plan, bindings: &bindings })?;
+        let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max: 0 };
+        let bound = self.bind_read(&select)?;
         let bound = bound_of_part(bound, ask.tokens, ask.groups_max);
         let level = parameters.consistency;
         let (statement, bindings, bound, deadline) = (&statement, &bindings, &bound, ask.deadline);
-        let select = LongSelect { statement, plan, bindings, bound, level, deadline };
+        let head_bytes = 0;
+        let select = LongSelect { statement, plan, bindings, bound, level, deadline, head_bytes };
         let made = term.run(self.part_here(select, ask.open.clone())).await;
         made.unwrap_or(Err(ExecuteError::ReadTimedOut(level)))
     }

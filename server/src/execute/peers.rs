@@ -26,6 +26,7 @@ use shard::{Asker, Group, Protocol};
 
 use super::Executor;
 use super::parts::{PartAnswer, PartAsk};
+use crate::answers::Lease;
 use crate::prepared::StatementId;
 use crate::statements::{StatementCounts, StatementName};
 use crate::system::{self, Client, CoreMerges, TableSize};
@@ -82,7 +83,7 @@ pub(crate) enum Ask {
 }
 
 /// The answer to an [`Ask`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Answer {
     /// The clients that are connected to this core.
     Clients(Vec<Client>),
@@ -102,8 +103,10 @@ pub(crate) enum Answer {
     Statements(Vec<(StatementName, StatementCounts)>),
     /// The answer to `Prepare`, `Tell` and `EndSelect`: it is done.
     Done,
-    /// To `Select`: the frame that answers the client. To `Part`: the client's error.
+    /// To `Select`: the frame that answers the client, if it is short. To `Part`: the client's error.
     Frame(Vec<u8>),
+    /// To `Select`: a longer frame, with its part of the memory of the asker's answers.
+    LongFrame(Vec<u8>, Lease),
     /// What a read would be made of; `None` if there is no such table.
     Sources(Box<Option<ReadSources>>),
     /// To `Part`: what was made of the rows.
@@ -116,6 +119,18 @@ pub(crate) enum Peering {}
 impl Protocol for Peering {
     type Ask = Ask;
     type Answer = Answer;
+
+    fn ask_bytes(ask: &Ask) -> usize {
+        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+        match ask {
+            Ask::Select { frame, keyspace, .. } => frame.capacity() + text(keyspace),
+            Ask::Prepare { keyspace, text } => {
+                text.len() + keyspace.as_ref().map_or(0, String::len)
+            }
+            // A few at a time, and short.
+            _ => 0,
+        }
+    }
 }
 
 impl Executor {

@@ -16,10 +16,9 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Instant;
 
-use cql::bind::{Bindings, StatementTime};
+use cql::bind::Bindings;
 use cql::frame::Version;
 use cql::frame::consistency::Consistency;
-use cql::frame::request::ValueList;
 use cql::frame::response::{Envelope, add_warning};
 use cql::plan::{BoundRead, Page, SelectPlan};
 use cql::rows::ResultEncoder;
@@ -33,14 +32,15 @@ use shard::{Asker, Group, ShardId};
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_nearest, level_of_read};
 use super::metered::{InPass, Metered};
-use super::node_state::NodeState;
+use super::named_bytes::NamedPlace;
+use super::owned_parameters::OwnedParameters;
 use super::parts::InParts;
-use super::peers::Answer;
 use super::statement::{ServerStatement, Target};
 use super::terms::Registered;
 use super::trace::Trace;
 use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
+use crate::limits::PASS_ANSWER_BYTES_MAX;
 use crate::session::ConnectionId;
 use crate::statements::Answered;
 use crate::system;
@@ -72,6 +72,8 @@ pub(super) struct SelectRun<'r> {
     pub(super) plan: &'r SelectPlan,
     /// The values that the client sent.
     pub(super) bindings: &'r Bindings<'r>,
+    /// The longest answer that memory gives at once, in bytes; a longer one is counted while it is made.
+    pub(super) at_once_bytes_max: usize,
 }
 
 /// A SELECT whose rows take long.
@@ -86,6 +88,8 @@ pub(super) struct LongSelect<'r> {
     pub(super) level: Consistency,
     /// When it must have ended.
     pub(super) deadline: Instant,
+    /// What its answer has before the rows, in bytes.
+    pub(super) head_bytes: usize,
 }
 
 /// A read that could not end inside the pass.
@@ -98,6 +102,8 @@ pub(super) struct Pending {
     pub(super) deadline: Instant,
     /// How other cores make their parts of it, if they do.
     in_parts: Option<Box<InParts>>,
+    /// What it names, if that takes much memory.
+    named: Option<NamedPlace>,
 }
 
 /// What came of a SELECT inside the pass.
@@ -127,17 +133,12 @@ pub(super) struct Given {
 
 impl Executor {
     /// What is kept of a SELECT that could not end inside the pass.
-    pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Pending {
+    pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Result<Pending, ExecuteError> {
+        let named = self.named.hold(&bound)?;
         let (statement, target) = (run.statement.clone(), run.target);
         let (deadline, in_parts) = (self.deadline_of(&bound), None);
-        Pending {
-            statement,
-            parameters: OwnedParameters::of(run),
-            bound,
-            target,
-            deadline,
-            in_parts,
-        }
+        let parameters = OwnedParameters::of(run);
+        Ok(Pending { statement, parameters, bound, target, deadline, in_parts, named })
     }
 
     /// When a read that begins now must have ended.
@@ -168,7 +169,8 @@ impl Executor {
                 Err(call) => call,
             };
         }
-        let select = SelectRun { run, plan, bindings: &bindings };
+        let at_once_bytes_max = PASS_ANSWER_BYTES_MAX;
+        let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max };
         if call.trace.is_some() {
             return self.select_traced(call, &select, out);
         }
@@ -223,7 +225,10 @@ impl Executor {
     ) -> Flow {
         let group = bound.command.as_ref().map_or(Group::Requests, group_of);
         let table = bound.command.as_ref().map(|command| command.table);
-        let mut pending = self.pending(run, bound);
+        let mut pending = match self.pending(run, bound) {
+            Ok(pending) => pending,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         pending.in_parts = self.in_parts(&call, run, &pending).map(Box::new);
         let answer = (call.version, call.stream);
         self.deadlines.add(pending.deadline);
@@ -261,15 +266,23 @@ impl Executor {
             Destination::Client(call) => {
                 let answered = Answered::of(&frame);
                 self.reply(call.session.id, frame);
+                drop(lease);
                 self.finish(call, answered, when);
             }
             Destination::Peer(asker) => {
-                self.shard.answer(asker, Answer::Frame(frame));
+                self.answer_select(asker, frame, lease);
                 // The pass publishes; it may be asleep.
                 self.shard.wake().notify();
             }
         }
-        drop(lease);
+    }
+
+    /// The lease of an answer in the memory of the core whose client gets it.
+    pub(super) fn lease_for(&self, to: &Destination) -> Lease {
+        match to {
+            Destination::Client(_) => self.answers.lease(),
+            Destination::Peer(asker) => self.answers_of[asker.peer().index()].lease(),
+        }
     }
 
     /// Hands over the frame of an answer to a client of this core.
@@ -287,7 +300,7 @@ impl Executor {
         pending: Pending,
         registered: Registered,
     ) -> Finished {
-        let (mut frame, mut lease) = (self.frames.take(), self.answers.lease());
+        let (mut frame, mut lease) = (self.frames.take(), self.lease_for(&to));
         let level = pending.parameters.level;
         let trace = match &to {
             Destination::Client(call) => call.trace.as_deref(),
@@ -302,7 +315,7 @@ impl Executor {
         // Whoever is gone reads no answer; it is made all the same, for every request has one.
         let selected = selected.await.unwrap_or(Err(ExecuteError::ReadTimedOut(level)));
         if let Err(refusal) = selected {
-            (frame, lease) = (self.frames.take(), self.answers.lease());
+            (frame, lease) = (self.frames.take(), self.lease_for(&to));
             refusal.put(&envelope, self.state.node(), &mut frame);
         }
         Finished { to, frame, lease }
@@ -363,12 +376,15 @@ impl Executor {
         envelope: &Envelope<'_>,
         out: &mut Vec<u8>,
     ) -> Result<u32, ExecuteError> {
-        let SelectRun { run, plan, bindings } = *select;
+        let SelectRun { run, plan, bindings, at_once_bytes_max } = *select;
         let refused = |error| ExecuteError::Read(error, run.parameters.consistency);
         let start = out.len();
         let open = run.statement.open_rows(envelope, run.target, out);
+        let Some(rows_bytes_max) = at_once_bytes_max.checked_sub(out.len() - start) else {
+            return Err(refused(Error::WouldBlock));
+        };
         let mut encoder = plan.encoder(bindings, bound, out)?;
-        let mut sink = InPass::new(&mut encoder);
+        let mut sink = InPass::new(&mut encoder, rows_bytes_max);
         let end = match &bound.command {
             None => ReadEnd::default(),
             Some(command) if system::computes(&plan.table) => {
@@ -425,7 +441,8 @@ impl Executor {
         pending: Pending,
         (out, lease): (&mut Vec<u8>, &mut Lease),
     ) -> Result<(), ExecuteError> {
-        let Pending { statement, parameters, bound, target, in_parts, deadline } = pending;
+        let Pending { statement, parameters, bound, target, in_parts, deadline, named: _named } =
+            pending;
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
             self.trace_read(trace, plan, &bound).await;
@@ -435,6 +452,10 @@ impl Executor {
         let bindings = Bindings::new(&values, statement.markers(), time)?;
         let start = out.len();
         let open = statement.open_rows(envelope, target, out);
+        let head_bytes = out.len() - start;
+        if !lease.hold(head_bytes) {
+            return Err(ExecuteError::Overloaded(lease.refusal()));
+        }
         let mut encoder = plan.encoder(&bindings, &bound, out)?;
         let select = LongSelect {
             statement: &statement,
@@ -443,6 +464,7 @@ impl Executor {
             bound: &bound,
             level: parameters.level,
             deadline,
+            head_bytes,
         };
         let given = match &in_parts {
             // Boxed: otherwise the future of every read would be as large as that of an aggregate over all cores.
@@ -499,7 +521,7 @@ impl Executor {
         encoder: &mut ResultEncoder<'_>,
         lease: &mut Lease,
     ) -> Result<Given, ExecuteError> {
-        let LongSelect { plan, bound, level, deadline, .. } = select;
+        let LongSelect { plan, bound, level, deadline, head_bytes, .. } = select;
         let mut given = Given::default();
         let Some(command) = &bound.command else { return Ok(given) };
         let mut command = Cow::Borrowed(command);
@@ -510,7 +532,7 @@ impl Executor {
             }
             false => None,
         };
-        let beside_bytes = computed.as_ref().map_or(0, |of| of.bytes);
+        let beside_bytes = head_bytes + computed.as_ref().map_or(0, |of| of.bytes);
         let yielder = self.shard.runtime().yielder(Group::Background);
         loop {
             let mut sink = Metered::new(encoder, lease, command.resume.as_ref(), beside_bytes);
@@ -558,39 +580,4 @@ fn last_token(bound: &BoundRead, end: &ReadEnd) -> Option<Token> {
         Partitions::Range(_) => None,
     };
     end.more.as_ref().map(|resume| resume.token).or_else(last)
-}
-
-/// What a suspended read keeps of its request's parameters.
-struct OwnedParameters {
-    level: Consistency,
-    values: ValueList,
-    timestamp_us: i64,
-    now_ms: i64,
-    now_s: u32,
-}
-
-impl OwnedParameters {
-    fn of(Run { parameters, time, .. }: Run<'_>) -> OwnedParameters {
-        let mut values = ValueList::new();
-        for (name, value) in parameters.values.named_iter() {
-            if parameters.values.is_named() {
-                values.push_named(name, value);
-            } else {
-                values.push(value);
-            }
-        }
-        OwnedParameters {
-            level: parameters.consistency,
-            values,
-            timestamp_us: time.timestamp_us,
-            now_ms: time.now_ms,
-            now_s: time.now_s,
-        }
-    }
-
-    fn time<'m>(&self, state: &'m NodeState) -> StatementTime<'m> {
-        let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
-        let (ids, functions) = (state.ids(), state.functions());
-        StatementTime { timestamp_us, now_ms, now_s, ids, functions }
-    }
 }

@@ -114,7 +114,7 @@ impl Service for Echo {
 
 struct Server {
     pass: Pass<Echo>,
-    answers: Rc<Answers>,
+    answers: std::sync::Arc<Answers>,
     address: SocketAddr,
     stop: Rc<Cell<bool>>,
     transport: Arc<Transport>,

@@ -18,12 +18,22 @@ struct Numbers;
 impl Protocol for Numbers {
     type Ask = u32;
     type Answer = u32;
+
+    fn ask_bytes(_: &u32) -> usize {
+        1000
+    }
 }
 
 /// Two cores, of which each may have two requests with the other, and one of each other line.
 fn pair() -> [Peers<Numbers>; 2] {
+    pair_of(1 << 30)
+}
+
+/// The same, with so many bytes for what waits.
+fn pair_of(queued_bytes_max: u64) -> [Peers<Numbers>; 2] {
     let ports = mesh(2).expect("descriptors for two bells");
-    let peers: Vec<_> = ports.into_iter().map(|port| Peers::new(port, 2, 12)).collect();
+    let peers = |port| Peers::new(port, 2, 12, queued_bytes_max);
+    let peers: Vec<_> = ports.into_iter().map(peers).collect();
     peers.try_into().ok().expect("there are two")
 }
 
@@ -181,14 +191,45 @@ impl Peers<Numbers> {
 fn no_more_requests_wait_for_a_peer_than_the_limit() {
     let [here, there] = pair();
     for number in 0..PEER_QUEUE_REQUESTS_MAX as u32 + 2 {
-        assert_eq!(here.check_place(ShardId::new(1)), Ok(()));
+        assert_eq!(here.check_place(ShardId::new(1), 1000), Ok(()));
         ask(&here, number);
     }
     let full = Error::Overloaded("requests to another core");
-    assert_eq!(here.check_place(ShardId::new(1)), Err(full));
+    assert_eq!(here.check_place(ShardId::new(1), 1000), Err(full));
     ask(&here, 0);
     here.publish();
     pass(&there);
     pass(&here);
-    assert_eq!(here.check_place(ShardId::new(1)), Ok(()), "two were answered");
+    assert_eq!(here.check_place(ShardId::new(1), 1000), Ok(()), "two were answered");
+}
+
+/// Before: writes of 8 MiB whose clients were told of their time-outs waited in all the 16,384 places.
+#[test]
+fn what_waits_for_a_peer_takes_no_more_bytes_than_the_limit() {
+    let [here, there] = pair_of(10_000);
+    let there_id = ShardId::new(1);
+    let full = Err(Error::Overloaded("requests to another core"));
+    (0..2).for_each(|number| ask(&here, number));
+    assert_eq!(here.check_place(there_id, 1 << 20), Ok(()), "one that is alone is taken");
+    (2..9).for_each(|number| ask(&here, number));
+    assert_eq!(here.check_place(there_id, 1000), Ok(()));
+    assert_eq!(here.check_place(there_id, 5000), full, "seven wait");
+    let record = vec![0; 1 << 20];
+    here.send(there_id, Waiting::Part(0), Request::Apply(record.into()));
+    assert_eq!(here.check_place(there_id, 1), full);
+    // What ends another request is counted nowhere, and not refused.
+    here.send(there_id, Waiting::End(None), Request::EndRead(0));
+    here.publish();
+    for round in 0..4 {
+        assert!(here.queued_bytes.get() > 0, "{round}");
+        there.receive(|received| match received {
+            Received::Question(asker, _) => there.peer_done(asker),
+            Received::Answer(..) => panic!("nothing was asked there"),
+        });
+        there.publish();
+        here.receive(|_| ());
+        here.publish();
+    }
+    assert_eq!(here.queued_bytes.get(), 0, "what is sent waits no more");
+    assert_eq!(here.check_place(there_id, 1 << 20), Ok(()));
 }

@@ -6,7 +6,9 @@
 //! given     k1 k1 k1 k2 k3 k3 k3 k3 ── owner 1 is asked for more of k3 ──► k3 .. k4
 //! ```
 //!
-//! The pieces of all owners have [`PIECE_BYTES`] together (and no less than [`PIECE_BYTES_MIN`] each).
+//! The pieces of all owners have [`PIECE_BYTES`] together (and no less than [`PIECE_BYTES_MIN`] each). The walk copies the
+//! keys once, and once more on their way to their owners: an IN beside a long value makes much of little, so what the
+//! walk takes ([`walk_bytes`]) is known before it begins.
 //!
 //! Invariant: between two calls of [`KeysWalk::take`] every owner that has something left has an unused row here, or is
 //! asked for its next piece. Pure: nothing here sends or waits (`router.rs` does).
@@ -24,10 +26,10 @@ type Key = (Token, Box<[u8]>);
 
 /// Walks keys of several owners, piece after piece.
 pub struct KeysWalk<'s, S> {
-    /// With what is left of the limits, and where the last row was.
+    /// With what is left of the limits, and where the last row was. It has no keys.
     left: ReadCommand,
-    /// The owner of each key that is left when the walk begins, by its place in `owners`.
-    keys: Vec<(usize, Key)>,
+    /// Of each key that is left when the walk begins: the place of its owner in `owners`, and its place there.
+    keys: Vec<(usize, usize)>,
     /// The key that rows are given of.
     at: usize,
     owners: Vec<Owner>,
@@ -64,10 +66,10 @@ impl Owner {
 
 impl<'s, S: RowSink> KeysWalk<'s, S> {
     /// Before the first piece.
-    pub fn new(command: ReadCommand, sharder: Sharder, sink: &'s mut S) -> KeysWalk<'s, S> {
+    pub fn new(command: &ReadCommand, sharder: Sharder, sink: &'s mut S) -> KeysWalk<'s, S> {
         let resumed = command.resume.as_ref().map(|resume| sharder.shard_of(resume.token));
-        let (mut keys, mut owners): (Vec<(usize, Key)>, Vec<Owner>) = Default::default();
-        for (token, key) in keys_left(&command) {
+        let (mut keys, mut owners): (Vec<(usize, usize)>, Vec<Owner>) = Default::default();
+        for (token, key) in keys_left(command) {
             let shard = sharder.shard_of(*token);
             let known = owners.iter().position(|owner| owner.shard == shard);
             let owner = known.unwrap_or_else(|| {
@@ -76,13 +78,22 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
                 owners.push(Owner { shard, keys, page, used: 0, resume, has_more: true });
                 owners.len() - 1
             });
+            keys.push((owner, owners[owner].keys.len()));
             owners[owner].keys.push((*token, key.clone()));
-            keys.push((owner, (*token, key.clone())));
         }
+        let left = ReadCommand {
+            partitions: Partitions::Keys(Vec::new()),
+            slices: command.slices.clone(),
+            filters: command.filters.clone(),
+            lookups: command.lookups.clone(),
+            nearest: command.nearest.clone(),
+            resume: command.resume.clone(),
+            ..*command
+        };
         let sink = Watched::new(sink);
         let (rows, tombstones, blocks, cached_blocks) = Default::default();
         KeysWalk {
-            left: command,
+            left,
             keys,
             at: 0,
             owners,
@@ -98,11 +109,6 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
     /// With shorter pieces.
     pub fn with_piece_bytes(self, piece_bytes: u64) -> KeysWalk<'s, S> {
         KeysWalk { piece_bytes, ..self }
-    }
-
-    /// What the pieces of all owners may take, in bytes.
-    pub fn pieces_bytes(&self) -> u64 {
-        self.piece_bytes.max(PIECE_BYTES_MIN * self.owners.len() as u64)
     }
 
     /// The next piece of each owner that is to be asked; the pages are to be [taken](Self::take) in this order.
@@ -170,7 +176,8 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
             .map(|owner| owner.page.entries().skip(owner.used as usize).peekable())
             .collect();
         let given = loop {
-            let Some((owner, (_, key))) = self.keys.get(self.at) else { break Given::All };
+            let Some((owner, place_of_key)) = self.keys.get(self.at) else { break Given::All };
+            let (_, key) = &self.owners[*owner].keys[*place_of_key];
             let of_key = entries[*owner].next_if(|entry| entry.partition.key == &**key);
             let Some(entry) = of_key else {
                 if entries[*owner].peek().is_none() && self.owners[*owner].has_more {
@@ -202,6 +209,18 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
         }
         given
     }
+}
+
+/// What a walk over these keys takes at most, in bytes: the pieces of all owners, its keys twice, and the slices with it
+/// and with what each owner is asked.
+pub fn walk_bytes(command: &ReadCommand, sharder: Sharder, piece_bytes: u64) -> u64 {
+    let mut is_owner = vec![false; sharder.shards()];
+    keys_left(command)
+        .iter()
+        .for_each(|(token, _)| is_owner[sharder.shard_of(*token).index()] = true);
+    let owners = is_owner.iter().filter(|is_owner| **is_owner).count() as u64;
+    let named = 2 * command.key_bytes() as u64 + (owners + 1) * command.slice_bytes() as u64;
+    named + piece_bytes.max(PIECE_BYTES_MIN * owners)
 }
 
 /// How far rows were given.

@@ -90,7 +90,7 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder, delays: u64) -
         (Owners::One(shard), _) => ask(shard, command),
         (Owners::Keys, _) => {
             let mut page = Page::new();
-            let mut walk = KeysWalk::new(command.clone(), sharder, &mut page);
+            let mut walk = KeysWalk::new(command, sharder, &mut page);
             let end = loop {
                 let pieces = walk.pieces();
                 let pages: Vec<_> = pieces.iter().map(|(s, c)| ask(*s, &cut(c))).collect();
@@ -288,7 +288,7 @@ proptest! {
         let command = command(Partitions::Keys(keys), limits, (false, true, false));
         let sharder = Sharder::new(shards);
         let (mut all, mut read) = (Page::new(), 0);
-        let mut walk = KeysWalk::new(command, sharder, &mut all);
+        let mut walk = KeysWalk::new(&command, sharder, &mut all);
         let end = loop {
             let pieces = walk.pieces();
             let pages: Vec<Page> =

@@ -504,7 +504,7 @@ fn a_long_value_beside_an_in_is_not_copied_without_end() {
         let refused = run(text, &long).unwrap_err();
         assert!(refused.starts_with("the keys that the IN lists"), "{text}: {refused}");
     }
-    let short = run("SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?", &vec![b'x'; 3000]);
+    let short = run("SELECT * FROM t WHERE k = 1 AND a = ? AND b IN ?", &[b'x'; 200]);
     assert_eq!(short, nothing);
 }
 
@@ -523,7 +523,7 @@ fn a_bound_of_many_columns_is_not_copied_without_end() {
         values.resize(100, Value::Bytes(b""));
         db.run(&text, &bound(&values)).map_err(|error| error.to_string())
     };
-    assert_eq!(run(65_000), Ok(String::new()));
+    assert_eq!(run(20_000), Ok(String::new()));
     let refused = run(1 << 20).unwrap_err();
     assert!(refused.starts_with("the keys that the IN lists"), "{refused}");
 }

@@ -103,6 +103,128 @@ fn answers_without_pages_share_their_memory() {
     }
 }
 
+impl Bench {
+    /// A key of `ks.b`, of `rows`, that another core than the client's has.
+    fn key_elsewhere(&mut self, rows: i32) -> i32 {
+        let elsewhere = (0..rows).find(|k| {
+            let text = &format!("SELECT k FROM ks.b WHERE k = {k}");
+            let parameters = Parameters::plain(Consistency::One, VERSION);
+            self.begin(&Request::Query(Query { text, parameters }));
+            let is_here = self.server.sent(self.client, |sent| !sent.is_empty());
+            self.server.run_until_answered(self.client);
+            self.server.sent(self.client, |_| ());
+            !is_here
+        });
+        elsewhere.expect("each core has some of the keys")
+    }
+}
+
+/// Before: what was on its way from another core counted nowhere. 900 small requests brought 900 answers at once.
+#[test]
+fn answers_of_another_core_share_the_memory_of_answers_where_their_client_is() {
+    let mut bench = with_rows(2, 8, 300_000);
+    let k = bench.key_elsewhere(8);
+    let text = &format!("SELECT v FROM ks.b WHERE k = {k}");
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    for _ in 0..60 {
+        bench.begin(&Request::Query(Query { text, parameters }));
+    }
+    let mut most = 0;
+    while bench.server.held().2 == 0 {
+        bench.server.run_once();
+    }
+    while bench.server.held().2 > 0 {
+        most = most.max(bench.server.held().2);
+        bench.server.run_once();
+    }
+    assert!((4 << 20..=8 << 20).contains(&most), "{most} of 8 MiB");
+    let answers = bench.answers();
+    let whole = answers.values().filter(|answer| answer.starts_with("xxx")).count();
+    let refused = answers.values().filter(|answer| answer.contains("Result not made")).count();
+    assert!(whole >= 10 && refused >= 10 && whole + refused == 60, "{whole}, {refused}");
+    assert!(bench.query(text).starts_with("xxx"), "alone it is given");
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
+
+/// Of short answers so many are asked for as there is space for. The other reads go on here, and are answered, too.
+#[test]
+fn short_answers_of_another_core_are_asked_for_as_there_is_space() {
+    let mut bench = with_rows(2, 8, 10_000);
+    let k = bench.key_elsewhere(8);
+    let text = &format!("SELECT v FROM ks.b WHERE k = {k}");
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    for _ in 0..600 {
+        bench.begin(&Request::Query(Query { text, parameters }));
+    }
+    assert_eq!(bench.server.forwarded(), 512, "an eighth of the memory, 16 KiB each");
+    let answers = bench.answers();
+    assert_eq!(answers.values().filter(|answer| answer.starts_with("xxx")).count(), 600);
+    assert_eq!((bench.server.forwarded(), bench.server.held()), (0, (0, 0, 0)));
+}
+
+/// The request `SELECT v FROM ks.n WHERE a = ? AND b IN ?` or that with `c`, with a long value and so many ints.
+fn with_many(text: &str, long: &[u8], ints: i32) -> (ValueList, String) {
+    let mut list = ValueList::new();
+    list.push(Value::Bytes(long));
+    let mut many = ints.to_be_bytes().to_vec();
+    for n in 0..ints {
+        many.extend_from_slice(&4i32.to_be_bytes());
+        many.extend_from_slice(&n.to_be_bytes());
+    }
+    list.push(Value::Bytes(&many));
+    (list, text.to_owned())
+}
+
+/// Before: 65 KB of request made 33 MB of keys, copied three times, while the read waited for its turn.
+#[test]
+fn keys_that_an_in_makes_of_a_long_value_are_counted_while_their_reads_wait() {
+    let mut bench = with_rows(2, 0, 0);
+    bench.query("CREATE TABLE ks.n (a blob, b int, c blob, d int, PRIMARY KEY ((a, b), c, d))");
+    let (mut values, mut text) =
+        with_many("SELECT d FROM ks.n WHERE a = ? AND b IN ?", &[1; 60_000], 30);
+    for _ in 0..2 {
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        let parameters = Parameters { values: values.as_values(VERSION), ..plain };
+        for _ in 0..20 {
+            bench.begin(&Request::Query(Query { text: &text, parameters }));
+        }
+        let answers = bench.answers();
+        let refused = answers.values().filter(|answer| answer.contains("Read not taken")).count();
+        let found = answers.values().filter(|answer| answer.is_empty()).count();
+        assert_eq!((found, refused), (2, 18), "1.8 MB each, of 4 MiB: {answers:?}");
+        // The same of clusterings, in one partition for each of two keys.
+        let clusterings =
+            "SELECT d FROM ks.n WHERE a = 0x00 AND b IN (1, 2, 3, 4) AND c = ? AND d IN ?";
+        (values, text) = with_many(clusterings, &[1; 60_000], 15);
+    }
+    let (values, text) = with_many("SELECT d FROM ks.n WHERE a = ? AND b IN ?", &[1; 60_000], 550);
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let parameters = Parameters { values: values.as_values(VERSION), ..plain };
+    let answer = bench.show(&Request::Query(Query { text: &text, parameters }));
+    assert!(answer.contains("have more than 2097152 bytes in total"), "{answer}");
+}
+
+/// Thousands of short keys are what an IN is used for.
+#[test]
+fn an_in_of_ten_thousand_short_keys_is_answered() {
+    for shards in [1, 3] {
+        let mut bench = with_rows(shards, 0, 0);
+        bench.query("CREATE TABLE ks.n (a text, b int, PRIMARY KEY ((a, b)))");
+        for b in (0..10_000).step_by(1000) {
+            bench.query(&format!(
+                "INSERT INTO ks.n (a, b) VALUES ('a key of thirty or forty bytes', {b})"
+            ));
+        }
+        let text = "SELECT b FROM ks.n WHERE a = ? AND b IN ?";
+        let (values, text) = with_many(text, b"a key of thirty or forty bytes", 10_000);
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        let parameters = Parameters { values: values.as_values(VERSION), ..plain };
+        let answer = bench.show(&Request::Query(Query { text: &text, parameters }));
+        let expected: Vec<String> = (0..10_000).step_by(1000).map(|b| b.to_string()).collect();
+        assert_eq!(answer, expected.join(", "), "{shards} shards");
+    }
+}
+
 /// A page ends before a row that it has no space for, and the row is the first of the next.
 #[test]
 fn a_page_ends_before_a_row_that_it_has_no_space_for() {
