@@ -57,7 +57,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure, add_warning};
 use cql::prepare::Statement;
-use engine::async_mutex::AsyncMutex;
+use engine::semaphore::Semaphore;
 use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::{LwtMarks, SupportedOptions};
@@ -108,9 +108,9 @@ pub(crate) struct Executor {
     parts_asked: Cell<u32>,
     /// The number of the next SELECT that is forwarded.
     selects_forwarded: Cell<u32>,
-    /// Of the changes of the schema that clients of this core ask for.
-    schema_turn: AsyncMutex,
-    /// Held by each change of the schema from its request on, to count them.
+    /// Of the changes of the schema that clients of this core ask for, and of TRUNCATE: one at a time, in order.
+    schema_turn: Semaphore,
+    /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
     /// What writes the names of counter changes; made when the first has one.
     names: OnceCell<ServerStatement>,
@@ -155,7 +155,6 @@ impl Executor {
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
-        let (schema_turn, schema_changes_waiting) = Default::default();
         Rc::new(Executor {
             shard,
             state,
@@ -172,8 +171,8 @@ impl Executor {
             key,
             parts_asked,
             selects_forwarded,
-            schema_turn,
-            schema_changes_waiting,
+            schema_turn: Semaphore::new(1),
+            schema_changes_waiting: Rc::default(),
             names: OnceCell::new(),
             in_parts,
         })

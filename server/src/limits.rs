@@ -130,9 +130,10 @@ pub(crate) const TOMBSTONE_WARN_THRESHOLD: u64 = 1000;
 /// `tombstone_failure_threshold`.
 pub(crate) const TOMBSTONE_FAILURE_THRESHOLD: u64 = 100_000;
 
-/// How long a change of the schema waits for the changes of other clients; then it is refused.
+/// How long a change of the schema, or a TRUNCATE, waits for those of other clients; then it is refused.
 pub(crate) const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Changes of the schema that wait on one core, with the one that is made; another is refused with OVERLOADED.
+/// Changes of the schema and TRUNCATEs that wait on one core, with the one that is made; another is refused with
+/// OVERLOADED.
 pub(crate) const SCHEMA_CHANGES_WAITING_MAX: usize = 256;
 
 /// Changes of the schema after which all prepared statements are checked, used or not.
