@@ -76,10 +76,12 @@ use trace::Trace;
 use write::Writes;
 
 use crate::answers::Answers;
+use crate::limits::MAIL_SLICE;
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
 use crate::statements::{Answered, StatementName, StatementPlace, Statements};
+use crate::time_slice::TimeSlice;
 
 /// Executes the requests of one core.
 pub(crate) struct Executor {
@@ -422,6 +424,19 @@ impl Executor {
             executor.finish(call, Answered::of(&out), When::InTask);
         });
     }
+
+    /// Takes mail while the slice lasts, and answers what is done.
+    pub(crate) fn poll_within(self: &Rc<Self>, slice: TimeSlice) -> bool {
+        let take = |incoming| match incoming {
+            Incoming::Question(asker, ask) => self.answer(asker, ask),
+            Incoming::Answer(number, answer) => self.take_answer(number, answer),
+        };
+        let mail = self.shard.drain_mail(take, || slice.is_over());
+        let resumed = self.resume();
+        self.answer_writes();
+        self.shard.publish();
+        mail || resumed
+    }
 }
 
 impl Service for Rc<Executor> {
@@ -472,15 +487,13 @@ impl Service for Rc<Executor> {
         }
     }
 
+    #[inline]
+    fn did_much(&self) -> bool {
+        self.shard.effort().is_due()
+    }
+
     fn poll(&self) -> bool {
-        let mail = self.shard.drain_mail(|incoming| match incoming {
-            Incoming::Question(asker, ask) => self.answer(asker, ask),
-            Incoming::Answer(number, answer) => self.take_answer(number, answer),
-        });
-        let resumed = self.resume();
-        self.answer_writes();
-        self.shard.publish();
-        mail || resumed
+        self.poll_within(TimeSlice::of(MAIL_SLICE))
     }
 
     fn end_late(&self, now: Instant) {

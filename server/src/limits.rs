@@ -69,8 +69,12 @@ pub(crate) const FRAMES_PER_STEP: usize = 256;
 /// How long a pass takes new requests, and how long it then sends what is answered: each of them is with its part of
 /// the rest of the pass below a millisecond.
 pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
-/// Requests of one connection between two looks at the clock.
+/// How long a pass does what other cores ask and takes their answers. It shares a step with the answers of this core.
+pub(crate) const MAIL_SLICE: Duration = Duration::from_micros(200);
+/// Requests of one connection between two looks at the clock, if all of them are short.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
+/// A request whose body has more bytes is not short: to compile or bind it may take long.
+pub(crate) const SHORT_BODY_BYTES_MAX: usize = 16 << 10;
 /// The memory that a core's buffer for records keeps from one write to the next.
 pub(crate) const RECORD_BYTES_KEPT: usize = 1 << 20;
 /// Spare buffers of a core for frames between cores.
@@ -172,6 +176,7 @@ const _: () =
     assert!(PASS_ANSWER_BYTES_MAX as u64 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_DIVISOR);
 const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
 const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
+const _: () = assert!(MAIL_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.

@@ -102,7 +102,10 @@ impl Executor {
         let envelope = Envelope::new(header.version, header.stream);
         let mut out = self.frames.take();
         match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
-            Ok(None) => self.shard.answer(asker, Answer::Frame(out)),
+            Ok(None) => {
+                self.shard.effort().bytes(out.len());
+                self.shard.answer(asker, Answer::Frame(out));
+            }
             Ok(Some(pending)) => {
                 self.frames.put_back(out);
                 let answer = (header.version, header.stream);
@@ -111,9 +114,9 @@ impl Executor {
                 let term = Registered::for_peer(&self.peer_terms, name, pending.deadline);
                 let to = Destination::Peer(asker);
                 let work = self.clone().finish_select(to, answer, pending, term);
-                if let Some(finished) = self.suspended.start(work) {
-                    self.deliver(finished, When::Later);
-                }
+                // It begins when the mail is taken: of these, all together have one slice in a pass.
+                self.suspended.add(work);
+                self.shard.effort().long();
             }
             Err(refusal) => {
                 refusal.put(&envelope, self.state.node(), &mut out);
