@@ -270,7 +270,7 @@ impl Executor {
         };
         if let Some(trace) = &mut call.trace {
             trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
-            trace.event(self.state.now_us(), format!("Parsed and prepared {}", query.text));
+            trace.parsed(self.state.now_us(), query.text);
         }
         let (parameters, target) = (&query.parameters, Target::Query);
         let time = self.state.time(parameters);

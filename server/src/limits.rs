@@ -159,6 +159,22 @@ pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an operator may take to read the answer.
 pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bound values that a trace shows; of the others it tells how many there are.
+pub(crate) const TRACED_VALUES_MAX: usize = 100;
+/// Bytes of one value that a trace looks at: of a longer text or blob it shows the beginning, of any other longer value
+/// the number of its bytes.
+pub(crate) const TRACED_VALUE_BYTES_MAX: usize = 4 << 10;
+/// The same of all values of a request: a literal of a list takes microseconds for each hundred of its elements.
+pub(crate) const TRACED_BYTES_MAX: usize = 16 << 10;
+/// Characters of a bound value's literal that a trace keeps, as in Cassandra.
+pub(crate) const TRACED_LITERAL_CHARS_MAX: usize = 1000;
+/// Bytes of a statement's text that a trace keeps.
+pub(crate) const TRACED_TEXT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a marker's name that a trace keeps.
+pub(crate) const TRACED_NAME_BYTES_MAX: usize = 256;
+const _: () = assert!(TRACED_VALUE_BYTES_MAX <= TRACED_BYTES_MAX);
+const _: () = assert!(TRACED_LITERAL_CHARS_MAX <= TRACED_VALUE_BYTES_MAX);
+
 /// Fingerprints that one core counts statements by.
 pub(crate) const STATEMENTS_MAX: usize = 256;
 /// This many of them, those used least, are forgotten when there are more.
