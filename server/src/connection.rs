@@ -30,8 +30,8 @@ use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
 
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, FRAMES_PER_CLOCK_READ,
-    FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, STALLED_TIMEOUT,
-    UNSENT_BYTES_MAX,
+    FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, SHORT_BODY_BYTES_MAX,
+    STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::{Outcome, Service};
@@ -250,8 +250,9 @@ impl Connection {
     ) -> usize {
         let mut used = 0;
         self.backlog = true;
+        let mut was_long = false;
         for taken in 0..FRAMES_PER_STEP {
-            let looks = taken > 0 && taken % FRAMES_PER_CLOCK_READ == 0;
+            let looks = was_long || taken > 0 && taken % FRAMES_PER_CLOCK_READ == 0;
             if self.state != State::Open || self.is_held_back(load) || looks && slice.is_over() {
                 break;
             }
@@ -281,6 +282,7 @@ impl Connection {
                     continue;
                 }
             };
+            let body_bytes = body.len();
             let serve = Serve {
                 session: &self.session,
                 writer: &mut self.writer,
@@ -290,6 +292,7 @@ impl Connection {
             if let Some(compression) = serve.frame(&header, body, service) {
                 self.establish(header.version, compression);
             }
+            was_long = service.did_much() || body_bytes > SHORT_BODY_BYTES_MAX;
         }
         if self.state == State::Open { used } else { bytes.len() }
     }

@@ -60,7 +60,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure, add_warning};
 use cql::prepare::Statement;
-use engine::async_mutex::AsyncMutex;
+use engine::semaphore::Semaphore;
 use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::{LwtMarks, SupportedOptions};
@@ -80,10 +80,12 @@ use trace::Trace;
 use write::Writes;
 
 use crate::answers::Answers;
+use crate::limits::MAIL_SLICE;
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
 use crate::statements::{Answered, StatementName, StatementPlace, Statements};
+use crate::time_slice::TimeSlice;
 
 /// Executes the requests of one core.
 pub(crate) struct Executor {
@@ -116,9 +118,9 @@ pub(crate) struct Executor {
     parts_asked: Cell<u32>,
     /// The number of the next SELECT that is forwarded.
     selects_forwarded: Cell<u32>,
-    /// Of the changes of the schema that clients of this core ask for.
-    schema_turn: AsyncMutex,
-    /// Held by each change of the schema from its request on, to count them.
+    /// Of the changes of the schema that clients of this core ask for, and of TRUNCATE: one at a time, in order.
+    schema_turn: Semaphore,
+    /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
     /// What writes the names of counter changes; made when the first has one.
     names: OnceCell<ServerStatement>,
@@ -163,7 +165,6 @@ impl Executor {
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
-        let (schema_turn, schema_changes_waiting) = Default::default();
         let named = NamedBytes::new(shard.engine().memory_bytes());
         let answers = answers_of[shard.me().index()].clone();
         Rc::new(Executor {
@@ -184,8 +185,8 @@ impl Executor {
             key,
             parts_asked,
             selects_forwarded,
-            schema_turn,
-            schema_changes_waiting,
+            schema_turn: Semaphore::new(1),
+            schema_changes_waiting: Rc::default(),
             names: OnceCell::new(),
             in_parts,
         })
@@ -287,7 +288,7 @@ impl Executor {
         };
         if let Some(trace) = &mut call.trace {
             trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
-            trace.event(self.state.now_us(), format!("Parsed and prepared {}", query.text));
+            trace.parsed(self.state.now_us(), query.text);
         }
         let (parameters, target) = (&query.parameters, Target::Query);
         let time = self.state.time(parameters);
@@ -441,6 +442,19 @@ impl Executor {
             executor.finish(call, Answered::of(&out), When::InTask);
         });
     }
+
+    /// Takes mail while the slice lasts, and answers what is done.
+    pub(crate) fn poll_within(self: &Rc<Self>, slice: TimeSlice) -> bool {
+        let take = |incoming| match incoming {
+            Incoming::Question(asker, ask) => self.answer(asker, ask),
+            Incoming::Answer(number, answer) => self.take_answer(number, answer),
+        };
+        let mail = self.shard.drain_mail(take, || slice.is_over());
+        let resumed = self.resume();
+        self.answer_writes();
+        self.shard.publish();
+        mail || resumed
+    }
 }
 
 impl Service for Rc<Executor> {
@@ -491,15 +505,13 @@ impl Service for Rc<Executor> {
         }
     }
 
+    #[inline]
+    fn did_much(&self) -> bool {
+        self.shard.effort().is_due()
+    }
+
     fn poll(&self) -> bool {
-        let mail = self.shard.drain_mail(|incoming| match incoming {
-            Incoming::Question(asker, ask) => self.answer(asker, ask),
-            Incoming::Answer(number, answer) => self.take_answer(number, answer),
-        });
-        let resumed = self.resume();
-        self.answer_writes();
-        self.shard.publish();
-        mail || resumed
+        self.poll_within(TimeSlice::of(MAIL_SLICE))
     }
 
     fn end_late(&self, now: Instant) {

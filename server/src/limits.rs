@@ -69,8 +69,12 @@ pub(crate) const FRAMES_PER_STEP: usize = 256;
 /// How long a pass takes new requests, and how long it then sends what is answered: each of them is with its part of
 /// the rest of the pass below a millisecond.
 pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
-/// Requests of one connection between two looks at the clock.
+/// How long a pass does what other cores ask and takes their answers. It shares a step with the answers of this core.
+pub(crate) const MAIL_SLICE: Duration = Duration::from_micros(200);
+/// Requests of one connection between two looks at the clock, if all of them are short.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
+/// A request whose body has more bytes is not short: to compile or bind it may take long.
+pub(crate) const SHORT_BODY_BYTES_MAX: usize = 16 << 10;
 /// The memory that a core's buffer for records keeps from one write to the next.
 pub(crate) const RECORD_BYTES_KEPT: usize = 1 << 20;
 /// Spare buffers of a core for frames between cores.
@@ -138,9 +142,10 @@ pub(crate) const TOMBSTONE_WARN_THRESHOLD: u64 = 1000;
 /// `tombstone_failure_threshold`.
 pub(crate) const TOMBSTONE_FAILURE_THRESHOLD: u64 = 100_000;
 
-/// How long a change of the schema waits for the changes of other clients; then it is refused.
+/// How long a change of the schema, or a TRUNCATE, waits for those of other clients; then it is refused.
 pub(crate) const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Changes of the schema that wait on one core, with the one that is made; another is refused with OVERLOADED.
+/// Changes of the schema and TRUNCATEs that wait on one core, with the one that is made; another is refused with
+/// OVERLOADED.
 pub(crate) const SCHEMA_CHANGES_WAITING_MAX: usize = 256;
 
 /// Changes of the schema after which all prepared statements are checked, used or not.
@@ -162,6 +167,22 @@ pub(crate) const ADMIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long an operator may take to read the answer.
 pub(crate) const ADMIN_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Bound values that a trace shows; of the others it tells how many there are.
+pub(crate) const TRACED_VALUES_MAX: usize = 100;
+/// Bytes of one value that a trace looks at: of a longer text or blob it shows the beginning, of any other longer value
+/// the number of its bytes.
+pub(crate) const TRACED_VALUE_BYTES_MAX: usize = 4 << 10;
+/// The same of all values of a request: a literal of a list takes microseconds for each hundred of its elements.
+pub(crate) const TRACED_BYTES_MAX: usize = 16 << 10;
+/// Characters of a bound value's literal that a trace keeps, as in Cassandra.
+pub(crate) const TRACED_LITERAL_CHARS_MAX: usize = 1000;
+/// Bytes of a statement's text that a trace keeps.
+pub(crate) const TRACED_TEXT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of a marker's name that a trace keeps.
+pub(crate) const TRACED_NAME_BYTES_MAX: usize = 256;
+const _: () = assert!(TRACED_VALUE_BYTES_MAX <= TRACED_BYTES_MAX);
+const _: () = assert!(TRACED_LITERAL_CHARS_MAX <= TRACED_VALUE_BYTES_MAX);
+
 /// Fingerprints that one core counts statements by.
 pub(crate) const STATEMENTS_MAX: usize = 256;
 /// This many of them, those used least, are forgotten when there are more.
@@ -182,6 +203,7 @@ const _: () =
     assert!(PEER_ANSWER_BYTES_MAX as u64 * 512 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_DIVISOR);
 const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
 const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
+const _: () = assert!(MAIL_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.

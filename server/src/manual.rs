@@ -298,6 +298,12 @@ impl ManualServer {
         busy
     }
 
+    /// One poll of a core whose time for mail is over. Whether anything was done.
+    #[cfg(test)]
+    pub(crate) fn poll_out_of_time(&self, shard: usize) -> bool {
+        self.cores[shard].executor.poll_within(crate::time_slice::TimeSlice::over())
+    }
+
     /// Turns until every request of the client is answered.
     pub fn run_until_answered(&mut self, client: ClientId) {
         let mut turns = 0;

@@ -49,6 +49,9 @@ pub(crate) trait Service {
         out: &mut Vec<u8>,
     ) -> Outcome;
 
+    /// Whether what was begun since this was asked last computes for long, so that the clock should be looked at.
+    fn did_much(&self) -> bool;
+
     /// Once a pass, after its requests: mail of other cores, the log's completions. Says whether
     /// there was anything.
     fn poll(&self) -> bool;

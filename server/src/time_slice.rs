@@ -1,15 +1,15 @@
-//! The time that one pass gives to new requests, to deferred answers, and to sending.
+//! The time that one pass gives to new requests, to mail of other cores, to deferred answers, and to sending.
 //!
 //! A request is answered in microseconds or suspended, but many of them come at once: what is not served when the slice
 //! ends waits for the next pass, and answers that are ready are sent meanwhile. A send takes the kernel some ten
 //! microseconds, and a commit answers all that waited for it: connections that were not reached when the slice ends are
 //! sent to in the next pass.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::limits::PASS_SLICE;
 
-/// A stretch of at most [`PASS_SLICE`], by its end.
+/// A stretch of time, by its end: of [`PASS_SLICE`] if nothing else is said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeSlice {
     ends: Instant,
@@ -18,7 +18,12 @@ pub(crate) struct TimeSlice {
 impl TimeSlice {
     /// A slice that begins now.
     pub(crate) fn begin() -> TimeSlice {
-        TimeSlice { ends: Instant::now() + PASS_SLICE }
+        TimeSlice::of(PASS_SLICE)
+    }
+
+    /// A slice of another length that begins now.
+    pub(crate) fn of(length: Duration) -> TimeSlice {
+        TimeSlice { ends: Instant::now() + length }
     }
 
     /// A slice that is over.

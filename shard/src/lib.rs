@@ -32,6 +32,7 @@ pub mod clock;
 mod completions;
 mod contention;
 mod device;
+pub mod effort;
 mod emptying;
 mod gaps;
 pub mod groups;

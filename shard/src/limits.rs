@@ -45,8 +45,15 @@ pub const LOOKUP_CREDITS_DIVISOR: usize = 8;
 /// 1/16 are for what ends another request: that is answered at once, and waits for no other.
 pub const END_CREDITS_DIVISOR: usize = 16;
 
-/// Mail taken in one pass, so that sockets are not forgotten over it.
+/// Mail taken in one pass at most, so that sockets are not forgotten over it: less if that takes long.
 pub const MAIL_BUDGET: usize = 1024;
+
+/// Units of work (`effort.rs`) between two looks at the clock: short messages or requests.
+pub const EFFORT_PER_CLOCK_READ: u32 = 8;
+/// Rows that count as much as a short message.
+pub const EFFORT_ROWS: u64 = 16;
+/// Bytes that are copied or looked at and count as much as a short message.
+pub const EFFORT_BYTES: u64 = 2 << 10;
 
 /// How many bytes are written before the engine is asked whether it wants to flush.
 pub const JOB_CHECK_BYTES: u64 = 256 << 10;

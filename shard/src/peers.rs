@@ -264,9 +264,13 @@ impl<P: Protocol> Peers<P> {
         self.outbox.borrow_mut().publish();
     }
 
-    /// Hands out what has come, up to a budget. Whether there was anything.
-    pub(crate) fn receive(&self, mut receive: impl FnMut(Received<P>)) -> bool {
-        let taken = self.inbox.borrow_mut().drain(MAIL_BUDGET, |from, message| match message {
+    /// Hands out what has come, up to a budget, until `is_over`. Whether there was anything.
+    pub(crate) fn receive(
+        &self,
+        mut receive: impl FnMut(Received<P>),
+        is_over: impl FnMut() -> bool,
+    ) -> bool {
+        let take = |from, message: Mail<P>| match message {
             Message::Ask { id, request } => {
                 receive(Received::Question(Asker { from, id }, request));
             }
@@ -275,8 +279,8 @@ impl<P: Protocol> Peers<P> {
                 self.answered(from, waiting.line());
                 receive(Received::Answer(waiting, reply));
             }
-        });
-        taken > 0
+        };
+        self.inbox.borrow_mut().drain(MAIL_BUDGET, take, is_over) > 0
     }
 
     /// `Overloaded` while so much waits that `peer` is asked for nothing new that takes so many bytes.

@@ -7,6 +7,8 @@
 //! Invariants
 //! 1. A change is durable before any core follows it.
 //! 2. A change that was made for an older schema is a conflict, and nothing was done.
+//! 3. Changes, and what needs the schema to stay, have their turns in the order in which they came: a stream of the one
+//!    starves none of the other.
 //!
 //! Not here: what a statement changes (`cql`), the log (`schema_changes.rs`).
 
@@ -14,10 +16,10 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use engine::Result;
+use engine::semaphore::{Permit, Semaphore};
 use model::{Schema, SchemaChange};
 
 use crate::groups::Group;
-use crate::limits::JOB_WAIT;
 use crate::message::{AlterError, Alteration, Reply, Request};
 use crate::owner::ShardId;
 use crate::protocol::Protocol;
@@ -32,6 +34,8 @@ pub(crate) const SCHEMA_SHARD: ShardId = ShardId::new(0);
 pub(crate) struct CurrentSchema {
     current: RefCell<Arc<Schema>>,
     number: Cell<u64>,
+    /// Held while a change is made, or while the schema has to stay.
+    turn: Semaphore,
     /// Taken while a change is being written.
     log: RefCell<Option<SchemaChanges>>,
 }
@@ -39,7 +43,8 @@ pub(crate) struct CurrentSchema {
 impl CurrentSchema {
     pub(crate) fn new(schema: Arc<Schema>, log: Option<SchemaChanges>) -> CurrentSchema {
         let number = Cell::new(schema.number);
-        CurrentSchema { current: RefCell::new(schema), number, log: RefCell::new(log) }
+        let (current, log) = (RefCell::new(schema), RefCell::new(log));
+        CurrentSchema { current, number, turn: Semaphore::new(1), log }
     }
 
     /// Follows `schema` from now on.
@@ -93,10 +98,12 @@ impl<P: Protocol> Shard<P> {
         alteration: Alteration,
         before: impl AsyncFnOnce() -> Result<()>,
     ) -> Result<Arc<Schema>, AlterError> {
-        assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
-        let mut log = self.take_schema_log().await;
+        let turn = self.turn_of_schema().await;
+        let log = self.schema.log.take();
+        let mut log = log.expect("the log is there for the one that has the turn");
         let result = self.append_change(&mut log, alteration, before).await;
-        self.give_schema_log_back(log);
+        self.schema.log.replace(Some(log));
+        drop(turn);
         let schema = result?;
         let told = join(self.sharder.all().map(|shard| self.tell(shard, schema.clone()))).await;
         assert!(told.iter().all(Result::is_ok), "following a durable schema cannot fail");
@@ -105,26 +112,14 @@ impl<P: Protocol> Shard<P> {
 
     /// Does something while the schema stays as it is, one after the other, on the first shard.
     pub(crate) async fn while_schema_stays<T>(&self, work: impl AsyncFnOnce() -> T) -> T {
+        let _turn = self.turn_of_schema().await;
+        work().await
+    }
+
+    /// One at a time, and none before those that came earlier.
+    async fn turn_of_schema(&self) -> Permit<'_> {
         assert_eq!(self.me(), SCHEMA_SHARD, "one shard orders the changes");
-        let log = self.take_schema_log().await;
-        let done = work().await;
-        self.give_schema_log_back(log);
-        done
-    }
-
-    /// One change at a time: the task that has the log holds the turn.
-    async fn take_schema_log(&self) -> SchemaChanges {
-        loop {
-            match self.schema.log.take() {
-                Some(log) => return log,
-                None => self.runtime.sleep(JOB_WAIT).await,
-            }
-        }
-    }
-
-    fn give_schema_log_back(&self, log: SchemaChanges) {
-        let other = self.schema.log.replace(Some(log));
-        assert!(other.is_none(), "there is one log of the schema");
+        self.schema.turn.take(1).await
     }
 
     async fn append_change(

@@ -30,6 +30,7 @@ use model::{ReadCommand, Schema, TableId};
 use crate::background::Background;
 use crate::batches::Batches;
 use crate::completions::Completions;
+use crate::effort::Effort;
 use crate::groups::Group;
 use crate::idle::InFlight;
 use crate::limits::{
@@ -72,6 +73,8 @@ pub struct Shard<P: Protocol> {
     /// On the first core: views that a TRUNCATE has left empty, or with rows that the base has no more.
     pub(crate) views_left: RefCell<BTreeSet<TableId>>,
     wake: Arc<Notify>,
+    /// What was done since the clock was looked at.
+    effort: Effort,
     reads: Rc<Cell<usize>>,
     /// Reads for peers that wait, by the asker and its number for them.
     peer_reads: RefCell<HashMap<(ShardId, u32), Rc<Term>>>,
@@ -131,6 +134,7 @@ impl<P: Protocol> Shard<P> {
             schema: CurrentSchema::new(parts.schema, parts.schema_log),
             completions: Completions::default(),
             wake: parts.wake,
+            effort: Effort::default(),
             reads: Rc::default(),
             peer_reads: RefCell::default(),
             piece_bytes: piece_bytes(memory_bytes),
@@ -180,25 +184,40 @@ impl<P: Protocol> Shard<P> {
         self.wake.clone()
     }
 
+    /// What was done since the clock was looked at, for what stops when its time is over.
+    #[inline]
+    pub fn effort(&self) -> &Effort {
+        &self.effort
+    }
+
     /// Whether there is mail.
     pub fn has_mail(&self) -> bool {
         self.peers.has_mail()
     }
 
-    /// Does what peers ask and takes their replies, up to a budget; whether there was any. What is
-    /// for the layer above goes to `take`. Once a pass.
+    /// Does what peers ask and takes their replies, up to a budget; whether there was any. What is for the layer above
+    /// goes to `take`, which says in [`effort`](Self::effort) what takes longer than a short message. `is_over` is asked
+    /// when so much was done that it may look at the clock: what is left then waits for the next call. Once a pass.
     #[inline]
-    pub fn drain_mail(self: &Rc<Self>, mut take: impl FnMut(Incoming<P>)) -> bool {
-        self.peers.receive(|received| match received {
-            Received::Question(asker, Request::Service(ask)) => {
-                take(Incoming::Question(asker, ask));
+    pub fn drain_mail(
+        self: &Rc<Self>,
+        mut take: impl FnMut(Incoming<P>),
+        mut is_over: impl FnMut() -> bool,
+    ) -> bool {
+        let receive = |received| {
+            self.effort.message();
+            match received {
+                Received::Question(asker, Request::Service(ask)) => {
+                    take(Incoming::Question(asker, ask));
+                }
+                Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
+                    take(Incoming::Answer(number, answer));
+                }
+                Received::Question(asker, request) => self.serve(asker, request),
+                Received::Answer(waiting, reply) => self.deliver(waiting, reply),
             }
-            Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
-                take(Incoming::Answer(number, answer));
-            }
-            Received::Question(asker, request) => self.serve(asker, request),
-            Received::Answer(waiting, reply) => self.deliver(waiting, reply),
-        })
+        };
+        self.peers.receive(receive, || self.effort.is_due() && is_over())
     }
 
     /// Answers what a peer asked the layer above.
@@ -239,6 +258,10 @@ impl<P: Protocol> Shard<P> {
 
     /// Does what a peer asks, or sees to it that it will be done.
     fn serve(self: &Rc<Self>, asker: Asker, request: Request<P::Ask>) {
+        match &request {
+            Request::Apply(record) => self.effort.bytes(record.len()),
+            _ => self.effort.long(),
+        }
         match request {
             Request::Apply(record) => self.serve_write(asker, &record),
             Request::CheckPart(part) => {

@@ -84,10 +84,11 @@ async fn pass(opened: Opened<Tally>, results: Rc<RefCell<BTreeMap<u32, Result<()
     let (mut done, mut stopped) = (Vec::new(), false);
     loop {
         let me = shard.me().index();
-        let busy = shard.drain_mail(|incoming| match incoming {
+        let take = |incoming| match incoming {
             Incoming::Question(asker, ask) => shard.answer(asker, (me, ask + 1)),
             Incoming::Answer(number, _) => panic!("question {number} was asked by a task"),
-        });
+        };
+        let busy = shard.drain_mail(take, || false);
         shard.take_completed(&mut done);
         let busy = busy || !done.is_empty();
         results.borrow_mut().extend(done.drain(..));

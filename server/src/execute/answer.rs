@@ -7,6 +7,7 @@
 //! the caller's mistake                 INVALID
 //! any other error of a read            READ_FAILURE: damaged bytes, too many tombstones
 //! any other error of a write           WRITE_FAILURE: a log that failed, and the process is on its way out
+//! any other error of TRUNCATE          TRUNCATE_ERROR
 //! not done in time                     READ_TIMEOUT, WRITE_TIMEOUT: the write may still happen
 //! ```
 //!
@@ -35,6 +36,8 @@ pub(super) enum ExecuteError {
     Read(engine::Error, Consistency),
     /// Storage refuses a write.
     Write(engine::Error, WriteKind),
+    /// Storage does not empty a table.
+    Truncate(engine::Error),
     /// A read, which was asked for at this level, was not done in time.
     ReadTimedOut(Consistency),
     /// A write was not durable in time. It may become so.
@@ -131,6 +134,11 @@ impl ExecuteError {
                 let failed = Failure::WriteFailure { tally, failures: &failures, write_type: name };
                 put_storage(error, failed, envelope, out);
             }
+            ExecuteError::Truncate(error) => {
+                let failed = Failure::Plain(ErrorCode::Truncate);
+                let text = format!("Error during truncate: {error}");
+                envelope.put_error(code_of(error, failed), &text, out);
+            }
             ExecuteError::ReadTimedOut(level) => {
                 let failure = Failure::ReadTimeout { tally: none_of(*level), data_present: false };
                 envelope.put_error(failure, TIMED_OUT, out);
@@ -192,10 +200,14 @@ fn put_storage(
     envelope: &Envelope<'_>,
     out: &mut Vec<u8>,
 ) {
-    let failure = match error {
+    envelope.put_error(code_of(error, failed), &error.to_string(), out);
+}
+
+/// How an error of storage is told: as `failed`, unless the protocol has a better code for it.
+fn code_of<'f>(error: &engine::Error, failed: Failure<'f>) -> Failure<'f> {
+    match error {
         engine::Error::Overloaded(_) => Failure::Plain(ErrorCode::Overloaded),
         engine::Error::Invalid(_) => Failure::Plain(ErrorCode::Invalid),
         _ => failed,
-    };
-    envelope.put_error(failure, &error.to_string(), out);
+    }
 }

@@ -57,6 +57,7 @@ impl Executor {
         check_serial(&batch.parameters)?;
         let request_id = batch.parameters.request_id;
         let statements = self.statements_of(batch, keyspace)?;
+        self.shard.effort().rows(statements.len() as u64);
         let kind = kind_of(batch.kind);
         if let Some(first) = statements.first() {
             let place = &first.batch_places[usize::from(kind != BatchKind::Logged)];

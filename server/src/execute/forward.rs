@@ -115,10 +115,12 @@ impl Executor {
         let mut out = self.frames.take();
         match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
             Ok(None) if out.len() <= PEER_ANSWER_BYTES_MAX => {
+                self.shard.effort().bytes(out.len());
                 self.shard.answer(asker, Answer::Frame(out));
             }
             // Its last page state or its warnings are long.
             Ok(None) => {
+                self.shard.effort().bytes(out.len());
                 let lease = self.answers_of[asker.peer().index()].lease();
                 self.answer_select(asker, out, lease);
             }
@@ -130,9 +132,9 @@ impl Executor {
                 let term = Registered::for_peer(&self.peer_terms, name, pending.deadline);
                 let to = Destination::Peer(asker);
                 let work = self.clone().finish_select(to, answer, pending, term);
-                if let Some(finished) = self.suspended.start(work) {
-                    self.deliver(finished, When::Later);
-                }
+                // It begins when the mail is taken: of these, all together have one slice in a pass.
+                self.suspended.add(work);
+                self.shard.effort().long();
             }
             Err(refusal) => {
                 refusal.put(&envelope, self.state.node(), &mut out);

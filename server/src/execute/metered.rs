@@ -8,9 +8,11 @@
 //!
 //! Invariant: where a page was cut, [`Metered::end`] says the row before the cut, whatever the engine says.
 
+use cql::plan::BoundRead;
 use cql::rows::ResultEncoder;
 use model::RowRef;
 use model::read::{Flow, PartitionRef, ReadEnd, Resume, RowSink};
+use shard::effort::Effort;
 
 use crate::answers::Lease;
 
@@ -117,5 +119,15 @@ impl RowSink for InPass<'_, '_> {
     #[inline]
     fn is_costly(&self) -> bool {
         self.encoder.is_costly()
+    }
+}
+
+/// Notes how much a read from memory has done, for what looks at the clock.
+#[inline]
+pub(super) fn note_effort(effort: &Effort, bound: &BoundRead, end: &ReadEnd) {
+    effort.rows(end.rows + end.tombstones);
+    // The rows that conditions have left out are not counted.
+    if bound.command.as_ref().is_some_and(|command| !command.filters.is_empty()) {
+        effort.long();
     }
 }

@@ -148,6 +148,7 @@ impl Executor {
             self.select_for_peer(asker, &frame, keyspace.as_deref(), (result_id, number));
             return self.frames.put_back(frame);
         }
+        self.shard.effort().long();
         if let Ask::EndSelect { number } = ask {
             self.peer_terms.end((asker.peer(), number));
             return self.shard.answer(asker, Answer::Done);

@@ -31,7 +31,7 @@ use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_nearest, level_of_read};
-use super::metered::{InPass, Metered};
+use super::metered::{InPass, Metered, note_effort};
 use super::named_bytes::NamedPlace;
 use super::owned_parameters::OwnedParameters;
 use super::parts::InParts;
@@ -243,6 +243,7 @@ impl Executor {
             });
             return Flow::Later;
         }
+        self.shard.effort().long();
         match self.suspended.start(work) {
             Some(Finished { to: Destination::Client(call), frame, .. }) => {
                 out.extend_from_slice(&frame);
@@ -395,6 +396,7 @@ impl Executor {
             }
             Some(command) => self.shard.read_cached(command, &mut sink).map_err(refused)?,
         };
+        note_effort(self.shard.effort(), bound, &end);
         // An aggregate over more than one page goes on elsewhere, and a long answer begins there.
         let is_long = sink.is_long();
         if is_long || bound.reads_all && end.more.is_some() && !encoder.is_full() {

@@ -13,20 +13,22 @@
 //! 4. When every core follows the new schema, every core sends the event to its clients that registered for it, and
 //!    then the client is answered.
 //!
-//! TRUNCATE changes no schema and waits for no turn; it is here because it is ordered with a snapshot as DROP is.
+//! TRUNCATE changes no schema, but it is ordered with a snapshot as DROP is, while the schema stays: it is counted with
+//! the changes and takes the same turn.
 //!
 //! Not here: what the statements mean (`cql/src/ddl.rs`), the log of changes (`shard/src/schema.rs`), which tables a
 //! snapshot has (`snapshots.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use cql::ddl::{self, Ddl, DdlContext, Object};
-use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::guardrails::Guardrail;
 use cql::lang::ast::SchemaStatement;
 use cql::prepare::Statement;
+use engine::semaphore::Permit;
 use futures_lite::future::or;
 use model::schema::{Table, TableId};
 use model::{Schema, SchemaChange};
@@ -35,7 +37,6 @@ use shard::message::{AlterError, Alteration};
 use shard::snapshots::{Removal, RemovalStep};
 use uuid::Uuid;
 
-use super::answer::WriteKind;
 use super::call::{Call, Flow};
 use super::peers::Ask;
 use super::snapshots;
@@ -52,14 +53,11 @@ impl Executor {
         statement: &Rc<ServerStatement>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let waiting = &self.schema_changes_waiting;
-        if Rc::strong_count(waiting) > SCHEMA_CHANGES_WAITING_MAX {
-            let text = format!(
-                "{SCHEMA_CHANGES_WAITING_MAX} changes of the schema wait on this core: try again later"
-            );
-            return self.refuse(call, ExecuteError::Overloaded(text), out);
-        }
-        let (executor, statement, counted) = (self.clone(), statement.clone(), waiting.clone());
+        let counted = match self.count_schema_change() {
+            Ok(counted) => counted,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
+        let (executor, statement) = (self.clone(), statement.clone());
         self.spawn(Group::Background, call, async move |call, out| {
             let Statement::Schema(change) = &statement.compiled.statement else {
                 unreachable!("only a change of the schema is run here");
@@ -72,6 +70,32 @@ impl Executor {
         Flow::Later
     }
 
+    /// Counts one more that waits for its turn, as long as the count is held.
+    fn count_schema_change(&self) -> Result<Rc<()>, ExecuteError> {
+        let waiting = &self.schema_changes_waiting;
+        if Rc::strong_count(waiting) > SCHEMA_CHANGES_WAITING_MAX {
+            return Err(ExecuteError::Overloaded(format!(
+                "{SCHEMA_CHANGES_WAITING_MAX} changes of the schema wait on this core: try again later"
+            )));
+        }
+        Ok(waiting.clone())
+    }
+
+    /// Waits until those are done that came before on this core.
+    async fn turn_of_schema(&self) -> Result<Permit<'_>, ExecuteError> {
+        let turn = async { Some(self.schema_turn.take(1).await) };
+        let too_late = async {
+            self.shard.runtime().sleep(SCHEMA_CHANGE_TIMEOUT).await;
+            None
+        };
+        or(turn, too_late).await.ok_or_else(|| {
+            let waited = SCHEMA_CHANGE_TIMEOUT.as_secs();
+            ExecuteError::Overloaded(format!(
+                "Waited {waited} s for the changes of the schema before this one (a DROP or TRUNCATE waits for a snapshot that is being taken): try again later"
+            ))
+        })
+    }
+
     /// `keyspace` is that of unqualified names: of the request or of the session, as it was when the statement was
     /// prepared.
     async fn change_schema_later(
@@ -82,18 +106,7 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Result<(), ExecuteError> {
         let begun = Instant::now();
-        let turn = async { Some(self.schema_turn.take().await) };
-        let too_late = async {
-            self.shard.runtime().sleep(SCHEMA_CHANGE_TIMEOUT).await;
-            None
-        };
-        let Some(_turn) = or(turn, too_late).await else {
-            let waited = SCHEMA_CHANGE_TIMEOUT.as_secs();
-            let text = format!(
-                "Waited {waited} s for the changes of the schema before this one (a DROP waits for a snapshot that is being taken): try again later"
-            );
-            return Err(ExecuteError::Overloaded(text));
-        };
+        let _turn = self.turn_of_schema().await?;
         loop {
             let schema = self.shard.schema();
             let context = DdlContext {
@@ -161,34 +174,51 @@ impl Executor {
     }
 
     /// Runs TRUNCATE on all shards.
-    pub(super) fn truncate(self: &Rc<Self>, call: Call, table: &Table, out: &mut Vec<u8>) -> Flow {
-        if let Err(refusal) = check_writable(&table.keyspace) {
-            return self.refuse(call, refusal, out);
-        }
+    pub(super) fn truncate(
+        self: &Rc<Self>,
+        call: Call,
+        table: &Arc<Table>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
         let guardrails = &self.state.settings().guardrails;
         let mut warnings = Vec::new();
-        if let Err(refusal) = guardrails.allow(Guardrail::DropTruncateTable, &mut warnings) {
-            return self.refuse(call, refusal.into(), out);
-        }
-        let (executor, table) = (self.clone(), Rc::new(table.clone()));
+        let counted = check_writable(&table.keyspace)
+            .and_then(|()| Ok(guardrails.allow(Guardrail::DropTruncateTable, &mut warnings)?))
+            .and_then(|()| self.count_schema_change());
+        let counted = match counted {
+            Ok(counted) => counted,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
+        let (executor, table) = (self.clone(), table.clone());
         self.spawn(Group::Background, call, async move |call, out| {
-            let kind = WriteKind { level: Consistency::All, name: "SIMPLE" };
-            let refused = |error| ExecuteError::Write(error, kind);
-            let (schema, settings) = (executor.shard.schema(), executor.state.settings());
-            let (of, now_us) = (("truncated", &*table.name), executor.state.now_us());
-            let yielder = executor.shard.runtime().yielder(Group::Background);
-            let paced = (now_us, || yielder.yield_if_due());
-            let order = snapshots::before(settings, &schema, of, &[&*table], paced).await;
-            let removal = Removal { step: RemovalStep::Truncate(table.id), order };
-            let kept = executor.shard.remove(removal).await.map_err(|error| match error {
-                AlterError::Store(error) => refused(error),
-                error => ExecuteError::Schema(error),
-            })?;
-            warnings.extend(snapshots::warning(kept, "truncated", &table.name));
+            let truncated = executor.truncate_in_turn(&table).await;
+            drop(counted);
+            warnings.extend(truncated?);
             Envelope { warnings: &warnings, ..call.envelope() }.put_void(out);
             Ok(())
         });
         Flow::Later
+    }
+
+    /// Empties a table. What the client is to be warned of.
+    async fn truncate_in_turn(&self, named: &Table) -> Result<Option<String>, ExecuteError> {
+        let _turn = self.turn_of_schema().await?;
+        // What waits is small: the statements of the snapshot are made now.
+        let (schema, settings) = (self.shard.schema(), self.state.settings());
+        let Some(table) = schema.table_by_id(named.id) else {
+            let name = &named.name;
+            return Err(ExecuteError::invalid(format!("table {name} does not exist")));
+        };
+        let (of, now_us) = (("truncated", &*table.name), self.state.now_us());
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        let paced = (now_us, || yielder.yield_if_due());
+        let order = snapshots::before(settings, &schema, of, &[table], paced).await;
+        let removal = Removal { step: RemovalStep::Truncate(table.id), order };
+        let kept = self.shard.remove(removal).await.map_err(|error| match error {
+            AlterError::Store(error) => ExecuteError::Truncate(error),
+            error => ExecuteError::Schema(error),
+        })?;
+        Ok(snapshots::warning(kept, "truncated", &table.name))
     }
 }
 

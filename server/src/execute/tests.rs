@@ -24,6 +24,7 @@ mod explain;
 mod guardrails;
 mod indexes;
 mod long_reads;
+mod mail;
 mod parts;
 mod request_ids;
 mod schema;

@@ -12,10 +12,13 @@
 //! Tables, columns and names of parameters are Cassandra's (`TraceKeyspace`), since drivers read them. A trace that
 //! cannot be written is lost with a warning in the log: the request has its answer already.
 //!
+//! Invariant: what a trace keeps, and what it computes for the values of a request, does not grow with the request:
+//! texts are cut, and so are the number of values and the bytes of them that are looked at.
+//!
 //! Not here: when a trace is begun and written (`execute.rs`), the numbers of a read (`read.rs`).
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use cql::bind::{Ids as _, Marker};
@@ -31,15 +34,14 @@ use model::schema::Schema;
 use uuid::Uuid;
 
 use crate::ids::Ids;
+use crate::limits::{
+    TRACED_BYTES_MAX, TRACED_LITERAL_CHARS_MAX, TRACED_NAME_BYTES_MAX, TRACED_TEXT_BYTES_MAX,
+    TRACED_VALUE_BYTES_MAX, TRACED_VALUES_MAX,
+};
 use crate::system::{Row, Value as Cell, put_row};
 
 /// How long traces are kept, in seconds: as Cassandra's `trace_type_query_ttl`.
 const TTL_S: u32 = 86_400;
-
-/// Characters of a bound value that a trace keeps, as in Cassandra.
-const BOUND_VALUE_CHARS_MAX: usize = 1000;
-/// Of a value of more bytes a trace tells their number alone: its literal would be made whole before it is cut.
-const BOUND_VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// One traced request.
 #[derive(Debug)]
@@ -79,7 +81,7 @@ impl Trace {
         self.request = request;
         let mut put = |name: &str, value: String| self.parameters.insert(name.to_owned(), value);
         if let Some(query) = query {
-            put("query", query.to_owned());
+            put("query", cut(query));
         }
         let Some(parameters) = parameters else { return };
         put("consistency_level", parameters.consistency.name().to_owned());
@@ -90,23 +92,41 @@ impl Trace {
         }
     }
 
+    /// The text of the statement that was parsed.
+    pub(super) fn parsed(&self, now_us: i64, text: &str) {
+        self.event(now_us, format!("Parsed and prepared {}", cut(text)));
+    }
+
     /// The values bound to the markers of a prepared statement, as literals.
     pub(super) fn bound(&mut self, values: &Values<'_>, markers: &[Marker]) {
+        let shown = &markers[..markers.len().min(TRACED_VALUES_MAX)];
         let mut named = HashMap::new();
-        for (name, value) in values.named_iter() {
-            named.entry(name).or_insert(value);
+        if values.is_named() {
+            let wanted: HashSet<&str> = shown.iter().map(|marker| &*marker.name).collect();
+            for (name, value) in values.named_iter().filter(|(name, _)| wanted.contains(name)) {
+                named.entry(name).or_insert(value);
+                if named.len() == wanted.len() {
+                    break;
+                }
+            }
         }
-        for (index, (marker, value)) in markers.iter().zip(values.iter()).enumerate() {
+        let mut bytes_left = TRACED_BYTES_MAX;
+        for (index, (marker, value)) in shown.iter().zip(values.iter()).enumerate() {
             let value = match values.is_named() {
                 true => named.get(marker.name.as_str()).copied(),
                 false => Some(value),
             };
             let literal = match value {
-                Some(Value::Bytes(bytes)) => bound_literal(&marker.ty, bytes),
+                Some(Value::Bytes(bytes)) => bound_literal(&marker.ty, bytes, &mut bytes_left),
                 Some(Value::Null) => "null".to_owned(),
                 Some(Value::Unset) | None => "unset".to_owned(),
             };
-            self.parameters.insert(format!("bound_var_{index}_{}", marker.name), literal);
+            let name = &marker.name[..marker.name.floor_char_boundary(TRACED_NAME_BYTES_MAX)];
+            self.parameters.insert(format!("bound_var_{index}_{name}"), literal);
+        }
+        let left = markers.len() - shown.len();
+        if left > 0 {
+            self.parameters.insert("bound_vars_not_shown".to_owned(), left.to_string());
         }
     }
 
@@ -188,28 +208,127 @@ impl Trace {
     }
 }
 
-/// A bound value as a literal of at most [`BOUND_VALUE_CHARS_MAX`] characters.
-fn bound_literal(ty: &CqlType, bytes: &[u8]) -> String {
-    if bytes.len() > BOUND_VALUE_BYTES_MAX {
-        return format!("({} bytes)", bytes.len());
+/// A bound value as a literal of at most [`TRACED_LITERAL_CHARS_MAX`] characters; the number of its bytes if making it
+/// would take too many of them. What it takes goes from `bytes_left`.
+fn bound_literal(ty: &CqlType, bytes: &[u8], bytes_left: &mut usize) -> String {
+    let looked_at = beginning(ty, bytes);
+    match looked_at.and_then(|of| Some((of, bytes_left.checked_sub(of.len())?))) {
+        None => format!("({} bytes)", bytes.len()),
+        Some((of, left)) => {
+            *bytes_left = left;
+            let mut literal = value_literal(ty, Some(of));
+            if let Some((cut, _)) = literal.char_indices().nth(TRACED_LITERAL_CHARS_MAX) {
+                literal.truncate(cut);
+                literal.push_str("...'");
+            }
+            literal
+        }
     }
-    let mut literal = value_literal(ty, Some(bytes));
-    if let Some((cut, _)) = literal.char_indices().nth(BOUND_VALUE_CHARS_MAX) {
-        literal.truncate(cut);
-        literal.push_str("...'");
+}
+
+/// So much of a value as its literal is made of: all of it, or the beginning of a text or blob; `None` of any other
+/// long value.
+fn beginning<'v>(ty: &CqlType, bytes: &'v [u8]) -> Option<&'v [u8]> {
+    if bytes.len() <= TRACED_VALUE_BYTES_MAX {
+        return Some(bytes);
     }
-    literal
+    let of = &bytes[..TRACED_VALUE_BYTES_MAX];
+    match ty {
+        CqlType::Blob => Some(of),
+        // A character is not cut.
+        CqlType::Ascii | CqlType::Text => match std::str::from_utf8(of) {
+            Err(error) if error.error_len().is_none() => Some(&of[..error.valid_up_to()]),
+            _ => Some(of),
+        },
+        _ => None,
+    }
+}
+
+/// The beginning of a statement's text.
+fn cut(text: &str) -> String {
+    match text.floor_char_boundary(TRACED_TEXT_BYTES_MAX) {
+        end if end < text.len() => format!("{}...", &text[..end]),
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::rc::Rc;
+
+    use cql::frame::Version;
+    use cql::frame::request::ValueList;
+    use shard::clock::Clock;
+
     use super::*;
 
+    fn trace() -> Trace {
+        let (ids, address) = (Ids::new(Rc::new(Clock::new())), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        Trace::begin(&ids, address, address, 0)
+    }
+
+    /// What a trace keeps of a statement with so many markers, each bound to this value.
+    fn bound(ty: &CqlType, value: &[u8], count: usize, named: bool) -> Trace {
+        let (mut trace, mut list) = (trace(), ValueList::new());
+        let text = || "t".to_owned();
+        let markers: Vec<Marker> = (0..count)
+            .map(|n| Marker {
+                keyspace: text(),
+                table: text(),
+                name: format!("m{n}"),
+                ty: ty.clone(),
+            })
+            .collect();
+        for Marker { name, .. } in &markers {
+            match named {
+                true => list.push_named(name, Value::Bytes(value)),
+                false => list.push(Value::Bytes(value)),
+            }
+        }
+        trace.bound(&list.as_values(Version::V4), &markers);
+        trace
+    }
+
     #[test]
-    fn long_values_are_cut_and_longer_ones_are_told_by_their_length() {
-        let shown = |length: usize| bound_literal(&CqlType::Text, &vec![b'x'; length]);
-        assert_eq!(shown(3), "'xxx'");
-        assert_eq!(shown(5000), format!("'{}...'", "x".repeat(BOUND_VALUE_CHARS_MAX - 1)));
-        assert_eq!(shown(BOUND_VALUE_BYTES_MAX + 1), "(65537 bytes)");
+    fn long_values_are_cut_and_others_are_told_by_their_length() {
+        let shown =
+            |ty: &CqlType, value: &[u8]| bound_literal(ty, value, &mut { TRACED_BYTES_MAX });
+        let text = |length: usize| shown(&CqlType::Text, &vec![b'x'; length]);
+        assert_eq!(text(3), "'xxx'");
+        let cut = format!("'{}...'", "x".repeat(TRACED_LITERAL_CHARS_MAX - 1));
+        assert_eq!([text(5000), text(1 << 20)], [&*cut, &*cut]);
+        // One whose character is cut by the last byte that is looked at.
+        let wide = shown(&CqlType::Text, format!("x{}", "é".repeat(3000)).as_bytes());
+        assert!(wide.starts_with("'xéé"), "{wide}");
+        let blob = shown(&CqlType::Blob, &vec![0xAB; 1 << 20]);
+        assert!(blob.starts_with("0xabab") && blob.len() < 1100, "{blob}");
+        let varint = |length: usize| shown(&CqlType::Varint, &vec![1; length]);
+        assert!(varint(TRACED_VALUE_BYTES_MAX).len() > TRACED_LITERAL_CHARS_MAX);
+        assert_eq!(varint(TRACED_VALUE_BYTES_MAX + 1), "(4097 bytes)");
+    }
+
+    /// Before: literals of all values were made, of up to 64 KiB each: 255 lists took 0.4 s, and 65,535 values 65 MB.
+    #[test]
+    fn a_trace_of_many_values_shows_some_and_computes_for_a_few() {
+        for named in [false, true] {
+            let kept = bound(&CqlType::Int, &[0, 0, 0, 7], 5000, named).parameters;
+            assert_eq!(kept.len(), TRACED_VALUES_MAX + 1);
+            assert_eq!((&*kept["bound_var_99_m99"], &*kept["bound_vars_not_shown"]), ("7", "4900"));
+        }
+        let varints = bound(&CqlType::Varint, &[1; TRACED_VALUE_BYTES_MAX], 50, false).parameters;
+        let told = varints.values().filter(|literal| **literal == "(4096 bytes)").count();
+        assert_eq!(50 - told, TRACED_BYTES_MAX / TRACED_VALUE_BYTES_MAX, "and no more literals");
+    }
+
+    /// Before: the text of a statement was kept twice, of up to 16 MiB.
+    #[test]
+    fn a_trace_keeps_the_beginning_of_a_long_text() {
+        let text = format!("SELECT '{}'", "é".repeat(1 << 20));
+        let mut trace = trace();
+        trace.of("Execute CQL3 query", Some(&text), None);
+        trace.parsed(trace.started_us, &text);
+        let kept = [&trace.parameters["query"], &trace.events.borrow()[0].1];
+        assert!(kept.iter().all(|kept| kept.len() < 5000 && kept.ends_with("é...")));
     }
 }

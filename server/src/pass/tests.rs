@@ -18,7 +18,7 @@ use cql::frame::{Consistency, Reader, writer};
 use shard::idle::InFlight;
 
 use super::*;
-use crate::limits::{FRAMES_PER_CLOCK_READ, PASS_SLICE, STALLED_TIMEOUT};
+use crate::limits::{FRAMES_PER_CLOCK_READ, PASS_SLICE, SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT};
 use crate::os;
 use crate::replies::Replies;
 use crate::service::Outcome;
@@ -29,6 +29,8 @@ mod waiting;
 
 /// A query that takes the time of a whole pass.
 const SLOW: &str = "now slow";
+/// The same, of which the service says so.
+const LONG: &str = "now long";
 
 /// A query comes back as a keyspace named like its text: at once if the
 /// text says `now`, else when the test lets it go.
@@ -41,6 +43,7 @@ struct Echo {
     deadline: Cell<Option<Instant>>,
     /// How often deadlines were looked at.
     looked: Cell<usize>,
+    did_much: Cell<bool>,
 }
 
 impl Service for Echo {
@@ -73,7 +76,9 @@ impl Service for Echo {
             }
             Request::Query(query) if query.text.starts_with("now") => {
                 let began = Instant::now();
-                while query.text == SLOW && began.elapsed() < PASS_SLICE {}
+                let text = query.text.trim_end();
+                while [SLOW, LONG].contains(&text) && began.elapsed() < PASS_SLICE {}
+                self.did_much.set(text == LONG);
                 envelope.put_set_keyspace(query.text, out);
             }
             Request::Query(query) => {
@@ -85,6 +90,10 @@ impl Service for Echo {
             _ => unreachable!("these tests send nothing else"),
         }
         Outcome::Answered
+    }
+
+    fn did_much(&self) -> bool {
+        self.did_much.take()
     }
 
     fn end_late(&self, _: Instant) {
@@ -136,6 +145,7 @@ impl Server {
             silent: RefCell::default(),
             deadline: Cell::default(),
             looked: Cell::default(),
+            did_much: Cell::default(),
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
@@ -324,6 +334,21 @@ fn a_pass_ends_with_its_slice() {
     assert!(answered <= 2 * FRAMES_PER_CLOCK_READ, "{answered} in two passes");
     server.run_until_idle();
     assert_eq!(answered + flood.answers().len(), count);
+}
+
+/// Before: the clock was looked at after eight requests, also when one alone takes as long as a pass.
+#[test]
+fn the_clock_is_looked_at_after_each_request_that_is_not_short() {
+    let long_body = format!("{SLOW}{}", " ".repeat(SHORT_BODY_BYTES_MAX));
+    for text in [LONG, &long_body] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+        (0..3).for_each(|stream| client.query(stream, text));
+        for pass in 1..=3 {
+            server.pass.pass();
+            assert_eq!(client.answers().len(), 1, "in pass {pass}");
+        }
+    }
 }
 
 /// A commit answers many clients at once: 64 sends made a step of some milliseconds.

@@ -37,10 +37,11 @@ async fn play(runtime: Runtime, port: Port<u32>, spin: Duration, rounds: u32) {
     while seen + 1 < rounds {
         idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
         poller.ready().for_each(drop);
-        inbox.drain(16, |from, n| {
+        let answer = |from, n| {
             seen = n;
             outbox.send(from, n + 1).unwrap();
-        });
+        };
+        inbox.drain(16, answer, || false);
         outbox.publish();
     }
     idle.close().await;

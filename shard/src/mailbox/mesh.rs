@@ -138,18 +138,25 @@ impl<T> Outbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Hands up to `budget` items to `receive`, and says how many there were.
+    /// Hands up to `budget` items to `receive`, and says how many there were. `is_over` is asked after each: what is
+    /// left then stays where it is.
     #[inline]
-    pub fn drain(&mut self, budget: usize, mut receive: impl FnMut(ShardId, T)) -> usize {
+    pub fn drain(
+        &mut self,
+        budget: usize,
+        mut receive: impl FnMut(ShardId, T),
+        mut is_over: impl FnMut() -> bool,
+    ) -> usize {
         let peers = self.from.len();
-        let mut taken = 0;
+        let (mut taken, mut ended) = (0, false);
         for step in 0..peers {
             let from = (self.first + step) % peers;
             let Some(consumer) = self.from[from].as_mut() else { continue };
-            while taken < budget {
+            while taken < budget && !ended {
                 let Some(item) = consumer.pop() else { break };
                 taken += 1;
                 receive(ShardId::new(from), item);
+                ended = is_over();
             }
             consumer.release();
         }
@@ -189,10 +196,14 @@ mod tests {
         for (me, port) in ports.iter_mut().enumerate() {
             assert!(port.inbox.has_mail());
             let mut senders = Vec::new();
-            let taken = port.inbox.drain(100, |from, item| {
-                assert_eq!(item, (from.index(), me));
-                senders.push(from.index());
-            });
+            let taken = port.inbox.drain(
+                100,
+                |from, item| {
+                    assert_eq!(item, (from.index(), me));
+                    senders.push(from.index());
+                },
+                || false,
+            );
             senders.sort_unstable();
             assert_eq!(taken, 2);
             assert_eq!(senders, (0..3).filter(|&s| s != me).collect::<Vec<_>>());
@@ -212,10 +223,29 @@ mod tests {
         }
         let mut seen = [0; 3];
         for _ in 0..3 {
-            ports[0].inbox.drain(2, |from, _| seen[from.index()] += 1);
+            ports[0].inbox.drain(2, |from, _| seen[from.index()] += 1, || false);
         }
         assert!(seen[1] > 0, "{seen:?}");
         assert!(seen[2] > 0, "{seen:?}");
+    }
+
+    /// Before: what had come was done in one step, however long it took.
+    #[test]
+    fn what_is_left_when_the_time_is_over_stays_and_each_sender_has_its_turn() {
+        let mut ports = mesh_of::<u32>(3, 8).unwrap();
+        for from in [1, 2] {
+            (0..8).for_each(|i| ports[from].outbox.send(id(0), i).unwrap());
+            ports[from].outbox.publish();
+        }
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let taken = ports[0].inbox.drain(100, |from, i| seen.push((from.index(), i)), || true);
+            assert_eq!(taken, 1, "one at least, or nothing would ever end");
+        }
+        // The turn of this core itself comes, too, and then the first one's again.
+        assert_eq!(seen, [(1, 0), (1, 1), (2, 0)]);
+        assert!(ports[0].inbox.has_mail());
+        assert_eq!(ports[0].inbox.drain(100, |_, _| (), || false), 13);
     }
 
     /// A full ring gives back, and the others are untouched.
@@ -249,7 +279,7 @@ mod tests {
                 }
                 bells[me].awake();
                 let mut got = None;
-                port.inbox.drain(8, |_, n| got = Some(n));
+                port.inbox.drain(8, |_, n| got = Some(n), || false);
                 if let Some(n) = got {
                     last = n;
                     port.outbox.send(peer, n + 1).unwrap();

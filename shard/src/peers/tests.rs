@@ -45,14 +45,15 @@ fn ask(peers: &Peers<Numbers>, number: u32) {
 fn pass(peers: &Peers<Numbers>) -> Vec<u32> {
     let mut came = Vec::new();
     let mut askers = Vec::new();
-    peers.receive(|received| match received {
+    let take = |received| match received {
         Received::Question(asker, Request::Service(number)) => askers.push((asker, number)),
         Received::Answer(Waiting::Caller(number), Reply::Service(answer)) => {
             assert_eq!(number, answer, "the answer to this question");
             came.push(number);
         }
         _ => panic!("only the layer above asks"),
-    });
+    };
+    peers.receive(take, || false);
     for (asker, number) in askers {
         peers.reply(asker, Reply::Service(number));
         came.push(number);
@@ -79,7 +80,7 @@ fn requests_beyond_the_slots_wait_and_keep_their_order() {
 /// What has come, unanswered: the numbers of reads and, negative, of reads that are ended; and who asks.
 fn reads(peers: &Peers<Numbers>) -> (Vec<i64>, Vec<Asker>) {
     let (mut came, mut askers) = (Vec::new(), Vec::new());
-    peers.receive(|received| match received {
+    let take = |received| match received {
         Received::Question(asker, Request::Read(command, _)) => {
             came.push(i64::from(command.now_s));
             askers.push(asker);
@@ -92,7 +93,8 @@ fn reads(peers: &Peers<Numbers>) -> (Vec<i64>, Vec<Asker>) {
         Received::Answer(Waiting::Task(Line::Scans, slot), reply) => slot.put(reply),
         Received::Answer(Waiting::End(_) | Waiting::Caller(_), _) => {}
         _ => panic!("nothing else is asked"),
-    });
+    };
+    peers.receive(take, || false);
     (came, askers)
 }
 

@@ -141,3 +141,67 @@ fn a_client_that_registers_twice_hears_of_both() {
         assert!(event.windows(13).any(|bytes| bytes == b"SCHEMA_CHANGE"), "{event:?}");
     }
 }
+
+/// Before: TRUNCATE was bounded by nothing, and each that waited held a copy of its table and its CREATE texts.
+#[test]
+fn truncates_that_wait_are_counted_with_changes_of_the_schema() {
+    let mut bench = Bench::new(1);
+    for number in 0..SCHEMA_CHANGES_WAITING_MAX + 3 {
+        let create = format!("CREATE TABLE ks.t{number} (k int PRIMARY KEY)");
+        let text = if number % 2 == 0 { "TRUNCATE ks.t" } else { &*create };
+        bench.begin_as(bench.client, text);
+    }
+    bench.server.run_until_answered(bench.client);
+    let answers = bench.answers_to(bench.client);
+    let refused: Vec<&String> =
+        answers.iter().map(|(_, said)| said).filter(|said| said.starts_with("error")).collect();
+    assert_eq!((answers.len(), refused.len()), (SCHEMA_CHANGES_WAITING_MAX + 3, 3), "{refused:?}");
+    let told = refused.iter().all(|said| said.contains("wait on this core: try again"));
+    assert!(told, "{refused:?}");
+    assert_eq!(bench.query("TRUNCATE ks.t"), "void");
+}
+
+/// Before: what it empties was looked up, and the statements of its snapshot were made, before it began to wait.
+#[test]
+fn a_truncate_behind_a_drop_of_its_table_finds_none() {
+    let mut bench = Bench::new(1);
+    bench.begin_as(bench.client, "DROP TABLE ks.t");
+    bench.begin_as(bench.client, "TRUNCATE ks.t");
+    bench.server.run_until_answered(bench.client);
+    let said: Vec<String> =
+        bench.answers_to(bench.client).into_iter().map(|(_, said)| said).collect();
+    assert_eq!(said, ["DROPPED TABLE ks t", "error: table t does not exist"]);
+}
+
+/// Before: a change looked every 2 ms whether the log of the schema is there, and TRUNCATEs took it from each other in
+/// between.
+#[test]
+fn a_change_beside_a_stream_of_truncates_comes_in_its_turn() {
+    const STREAM: usize = 100;
+    let mut bench = Bench::new(2);
+    let others = bench.server.connect(1, VERSION);
+    (0..STREAM).for_each(|_| bench.begin_as(others, "TRUNCATE ks.t"));
+    let mut emptied = 0;
+    while emptied < 3 {
+        if !bench.server.run_once() {
+            bench.server.advance(Duration::from_micros(100));
+        }
+        emptied += bench.answers_to(others).len();
+    }
+    bench.begin_as(bench.client, "CREATE TABLE ks.u (k int PRIMARY KEY)");
+    bench.server.run_until_answered(bench.client);
+    emptied += bench.answers_to(others).len();
+    assert!(emptied < 10, "{emptied} TRUNCATEs came before it");
+}
+
+/// Before: WRITE_FAILURE of the type SIMPLE.
+#[test]
+fn a_truncate_that_fails_is_told_so() {
+    let sim = SimDisk::new(1, Faults::default());
+    let mut bench = Bench::make(&Disk::Sim(sim.clone()), &small(1));
+    bench.query("INSERT INTO ks.t (k, c) VALUES (1, 1)");
+    bench.server.flush();
+    sim.set_faults(Faults { fail_op: Some(1), ..Faults::default() });
+    let said = bench.query("TRUNCATE ks.t");
+    assert!(said.starts_with("error: Error during truncate: "), "{said}");
+}

@@ -227,7 +227,7 @@ impl Driven {
     /// What a core does between its tasks; whether there was anything.
     fn pass(&mut self, shard: usize) -> bool {
         let shard = self.node.shards()[shard].clone();
-        let has_mail = shard.drain_mail(|_| panic!("the layer above asks nothing"));
+        let has_mail = shard.drain_mail(|_| panic!("the layer above asks nothing"), || false);
         let before = self.answers.len();
         shard.take_completed(&mut self.answers);
         shard.publish();

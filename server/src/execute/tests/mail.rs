@@ -1,0 +1,68 @@
+//! What a core does for others in one poll, when the time for it is over.
+
+use shard::limits::EFFORT_PER_CLOCK_READ;
+
+use super::*;
+
+/// So many reads of a partition of the second core, asked of the first, and sent.
+fn asked_of_the_other(bench: &mut Bench, text: impl Fn(i32) -> String) -> usize {
+    const MANY: usize = 40;
+    let of_the_other = |bench: &mut Bench, k: i32| {
+        let before = bench.server.rows_read();
+        bench.begin_as(bench.client, &text(k));
+        let is_local = bench.server.rows_read() > before;
+        bench.server.run_until_answered(bench.client);
+        bench.answers_to(bench.client);
+        !is_local
+    };
+    let k = (0..20).find(|k| of_the_other(bench, *k)).unwrap();
+    (0..MANY).for_each(|_| bench.begin_as(bench.client, &text(k)));
+    bench.server.poll_out_of_time(0);
+    MANY
+}
+
+impl Bench {
+    /// How many rows each poll of the second core reads that has no time left.
+    fn rows_of_polls(&mut self) -> Vec<u64> {
+        let mut rows = Vec::new();
+        loop {
+            let before = self.server.rows_read();
+            if !self.server.poll_out_of_time(1) {
+                return rows;
+            }
+            rows.push(self.server.rows_read() - before);
+        }
+    }
+}
+
+/// Before: a core did up to 1,024 requests of other cores in one step.
+#[test]
+fn a_poll_without_time_does_a_few_short_requests_of_other_cores() {
+    let mut bench = Bench::new(2);
+    (0..20).for_each(|k| drop(bench.query(&format!("INSERT INTO ks.t (k, c) VALUES ({k}, 1)"))));
+    let asked = asked_of_the_other(&mut bench, |k| format!("SELECT c FROM ks.t WHERE k = {k}"));
+    let rows = bench.rows_of_polls();
+    assert_eq!(rows, [u64::from(EFFORT_PER_CLOCK_READ); 5]);
+    bench.server.run_until_answered(bench.client);
+    assert_eq!(bench.answers_to(bench.client).len(), asked);
+}
+
+/// Before: the same, each of some hundred rows.
+#[test]
+fn a_poll_without_time_does_one_long_request_of_another_core() {
+    const ROWS: usize = 200;
+    let mut bench = Bench::new(2);
+    for k in 0..20 {
+        let rows: Vec<String> = (0..ROWS)
+            .map(|c| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {c}, 1);"))
+            .collect();
+        bench.query(&format!("BEGIN UNLOGGED BATCH {} APPLY BATCH", rows.concat()));
+    }
+    for (what, of_rows) in [("count(*)", ""), ("c", "AND c < 3 AND v = 1 ALLOW FILTERING")] {
+        let text = |k: i32| format!("SELECT {what} FROM ks.t WHERE k = {k} {of_rows}");
+        let asked = asked_of_the_other(&mut bench, text);
+        assert_eq!(bench.rows_of_polls().len(), asked, "{what}");
+        bench.server.run_until_answered(bench.client);
+        assert_eq!(bench.answers_to(bench.client).len(), asked);
+    }
+}
