@@ -239,3 +239,20 @@ fn a_number_of_millions_of_bytes_is_not_shown() {
         );
     }
 }
+
+/// Before: `::1` was shown as that, where Java shows all groups.
+#[test]
+fn an_address_of_ipv6_is_shown_as_java_shows_it() {
+    for (text, shown) in [
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:DB8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329"),
+        ("::1.2.3.4", "0:0:0:0:0:0:102:304"),
+        ("1.2.3.4", "1.2.3.4"),
+    ] {
+        let bytes = value(text, &CqlType::Inet).unwrap();
+        assert_eq!(to_text(&CqlType::Inet, &bytes).unwrap(), shown);
+    }
+    // Of what is bound, too.
+    let mapped = [&[0; 10][..], &[0xFF, 0xFF, 1, 2, 3, 4]].concat();
+    assert_eq!(to_text(&CqlType::Inet, &mapped).unwrap(), "1.2.3.4");
+}

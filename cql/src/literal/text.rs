@@ -8,7 +8,7 @@
 //! Not here: collections, and quotes around texts (`show.rs`), JSON (`expr/function/json.rs`), from text to bytes
 //! (`literal.rs`).
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use model::CqlType;
 use model::types::hex;
@@ -43,8 +43,8 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
             uuid::Uuid::from_bytes(array(value).ok_or_else(broken)?).to_string()
         }
         CqlType::Inet => match (array::<4>(value), array::<16>(value)) {
-            (Some(four), _) => IpAddr::from(four).to_string(),
-            (_, Some(sixteen)) => IpAddr::from(sixteen).to_string(),
+            (Some(four), _) => Ipv4Addr::from(four).to_string(),
+            (_, Some(sixteen)) => address_text(sixteen.into()),
             _ => return Err(broken()),
         },
         CqlType::Date => {
@@ -62,6 +62,14 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
         _ => BigInt::from_signed_bytes_be(value).to_string(),
     };
     Ok(text)
+}
+
+/// As Java's `getHostAddress`: all eight groups, so that `::1` is `0:0:0:0:0:0:0:1`; a mapped IPv4 address is that one.
+fn address_text(address: Ipv6Addr) -> String {
+    match address.to_ipv4_mapped() {
+        Some(mapped) => mapped.to_string(),
+        None => address.segments().map(|group| format!("{group:x}")).join(":"),
+    }
 }
 
 /// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`.
