@@ -127,6 +127,50 @@ fn casts_and_arithmetic_are_javas() {
     assert_eq!(db.ok("SELECT b, i FROM t WHERE k = 2"), "3, 20");
 }
 
+/// Before: quotients kept the zeros in front of the point, and remainders had the larger scale.
+#[test]
+fn quotients_and_remainders_of_decimals_have_the_scale_that_java_gives_them() {
+    let mut db = Database::with("k int PRIMARY KEY, a decimal, b decimal, i int");
+    let powers = ("1E+100", "1E+10", "1E+90", "0E+100");
+    for (a, b, quotient, remainder) in [
+        ("1000", "10", "1E+2", "0"),
+        ("400", "2.00", "2E+2", "0"),
+        ("403", "2.00", "201.5", "1.00"),
+        ("-12000", "7.000", "-1714.28571428571428571428571428571429", "-2.000"),
+        ("12010", "12.00", "1000.83333333333333333333333333333333", "10"),
+        ("12010", "12.01", "1E+3", "0"),
+        ("5", "10.00", "0.5", "5"),
+        ("0", "3.00", "0", "0"),
+        ("7.500", "2", "3.75", "1.500"),
+        (powers.0, powers.1, powers.2, powers.3),
+    ] {
+        db.ok(&format!("INSERT INTO t (k, a, b) VALUES (1, {a}, {b})").replace("E+", "E"));
+        let answer = db.ok("SELECT CAST(a / b AS text), CAST(a % b AS text) FROM t");
+        assert_eq!(answer, format!("\"{quotient}\", \"{remainder}\""), "{a} {b}");
+    }
+    db.ok("INSERT INTO t (k, a, i) VALUES (1, 3, 4)");
+    assert_eq!(db.ok("SELECT a % i FROM t"), "3");
+}
+
+/// Before: a day began at midnight before 1970, too, where Cassandra cuts off towards 1970.
+#[test]
+fn the_date_of_a_time_before_1970_is_cassandras() {
+    let mut db = Database::with("k int PRIMARY KEY, ts timestamp");
+    for (time, date) in [
+        ("1969-12-31 23:59:59+0000", "1970-01-01"),
+        ("1969-12-31 00:00:01+0000", "1970-01-01"),
+        ("1969-12-31 00:00:00.999+0000", "1969-12-31"),
+        ("1969-12-31 00:00:00+0000", "1969-12-31"),
+        ("1960-05-05 12:00:00+0000", "1960-05-06"),
+        ("1960-05-05 00:00:00.999+0000", "1960-05-05"),
+        ("1970-01-01 23:59:59.999+0000", "1970-01-01"),
+    ] {
+        db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, '{time}')"));
+        let shown = format!("\"{date}\", \"{date}\"");
+        assert_eq!(db.ok("SELECT to_date(ts), CAST(ts AS date) FROM t"), shown, "{time}");
+    }
+}
+
 #[test]
 fn functions_of_writes_are_evaluated_when_bound() {
     let mut db = Database::with("k timeuuid PRIMARY KEY, v text, ts timestamp");
