@@ -98,6 +98,66 @@ fn hours_of_a_timestamp_that_no_day_has_are_refused() {
     }
 }
 
+/// Before: two digits at most were read, and no blanks.
+#[test]
+fn numbers_of_a_time_are_those_of_javas_parse_int() {
+    let time = value("08:30:15", &CqlType::Time);
+    for text in [" 08:30:15 ", "008:030:15", "+8:+30:+015", "8:30:15.0", "8:30:15.000000000\t"] {
+        assert_eq!(value(text, &CqlType::Time), time, "{text}");
+    }
+    assert_eq!(value("-0:-0:-0", &CqlType::Time), value("0:0:0", &CqlType::Time));
+    for text in [
+        "8: 30:15",
+        "-1:30:15",
+        "8:30:",
+        ":30:15",
+        "8:30:15.",
+        "8:30:15.+1",
+        "8:30:15.0000000001",
+        "8:30:15.1.2",
+        "8:30:15:1",
+        "99999999999:0:0",
+        "8:30:60",
+        "24:00:00",
+    ] {
+        let refused = format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)");
+        assert_eq!(value(text, &CqlType::Time), Err(refused));
+    }
+}
+
+/// Before: weeks stood beside other parts, an empty duration was refused, and the alternative form took any digits.
+#[test]
+fn durations_of_iso_8601_have_the_forms_that_cassandra_reads() {
+    for (text, shown) in [
+        ("P", ""),
+        ("PT", ""),
+        ("-P", ""),
+        ("P1YT", "1y"),
+        ("PT5M", "5m"),
+        ("-P3W", "-21d"),
+        ("P0001-02-03T04:05:06", "1y2mo3d4h5m6s"),
+    ] {
+        assert_eq!(text.parse::<Duration>().unwrap().to_string(), shown, "{text}");
+    }
+    for text in [
+        "P1Y2W",
+        "PW",
+        "P1M1Y",
+        "P1Y1Y",
+        "PY",
+        "PT1HT1M",
+        "P1-2-3T4:5:6",
+        "P0001-02-03",
+        "P0001-02-03t04:05:06",
+        "P00010-2-03T04:05:06",
+    ] {
+        let refused = format!("Unable to convert '{text}' to a duration");
+        assert_eq!(text.parse::<Duration>().unwrap_err().to_string(), refused);
+    }
+    let refused = "-P1X".parse::<Duration>().unwrap_err().to_string();
+    assert_eq!(refused, "Unable to convert 'P1X' to a duration", "without its sign");
+}
+
 #[test]
 fn durations_are_read_in_every_form() {
     let duration = |text: &str| text.parse::<Duration>().unwrap();
