@@ -72,9 +72,13 @@ fn address_text(address: Ipv6Addr) -> String {
     }
 }
 
-/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`.
+/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`. A year before 1 is counted back from it, as
+/// Java's `yyyy` has it: the year 0 is shown as 0001. (Of a date it is shown as 0000.)
 pub(crate) fn timestamp_text(millis: i64, separator: char) -> String {
-    let date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
+    let mut date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
+    if date.year < 1 {
+        date.year = 1 - date.year;
+    }
     let time = millis.rem_euclid(MILLIS_OF_DAY);
     let (seconds, millis) = (time / 1000, time % 1000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
