@@ -171,6 +171,39 @@ fn the_date_of_a_time_before_1970_is_cassandras() {
     }
 }
 
+/// Before: a uuid of version 1 was a uuid, tuples of literals had no type, and one value in parentheses had its own.
+#[test]
+fn literals_have_the_types_that_cassandra_gives_them() {
+    let mut db = Database::with("k int PRIMARY KEY, u uuid, t timeuuid");
+    db.ok("INSERT INTO t (k, u) VALUES (1, 50554d6e-29bb-11e5-b345-feff819cdc9f)");
+    db.ok("INSERT INTO t (k, t) VALUES (1, mask_default(50554d6e-29bb-11e5-b345-feff819cdc9f))");
+    assert_eq!(db.ok("SELECT t FROM t"), "\"13814000-1dd2-11b2-8080-808080808080\"");
+    for (argument, json) in [
+        ("(1, 'a')", "[1, \"a\"]"),
+        ("(k, 1)", "[1, 1]"),
+        ("((1, 2), 3)", "[[1, 2], 3]"),
+        ("[(1, 2), (3, 4)]", "[[1, 2], [3, 4]]"),
+        ("{(1, 2)}", "[[1, 2]]"),
+        ("(1, [1, 2])", "[1, [1, 2]]"),
+        ("(k + 1, abs(5))", "[2, 5]"),
+        ("[5, (6)]", "[5, 6]"),
+        ("k + (1)", "2"),
+        ("mask_default((1, 2))", "[0, 0]"),
+        (
+            "mask_default(00000000-0000-4000-8000-000000000001)",
+            "\"00000000-0000-0000-0000-000000000000\"",
+        ),
+    ] {
+        let shown = serde_json::Value::from(json).to_string();
+        assert_eq!(db.ok(&format!("SELECT to_json({argument}) FROM t")), shown, "{argument}");
+    }
+    for argument in ["(5)", "(k)", "(k + 1)", "[(5)]", "((1), 2)", "(NULL, 1)", "(1, {1: 2})"] {
+        let refused = db.err(&format!("SELECT to_json({argument}) FROM t"));
+        let expected = format!("Cannot infer type of argument {argument} in call");
+        assert!(refused.starts_with(&expected), "{refused}");
+    }
+}
+
 #[test]
 fn functions_of_writes_are_evaluated_when_bound() {
     let mut db = Database::with("k timeuuid PRIMARY KEY, v text, ts timestamp");
@@ -397,6 +430,7 @@ fn functions_of_numbers_have_the_type_of_their_argument() {
         assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
     }
     assert_eq!(db.err("SELECT log((decimal)0) FROM t"), "Natural log of number zero or less");
+    assert_eq!(db.err("SELECT log10((varint)0) FROM t"), "Log10 of number zero or less");
     for (text, start) in [
         ("SELECT abs(?) FROM t", "Ambiguous call to function abs (can be matched by"),
         ("SELECT abs('x') FROM t", "Invalid call to function abs, none of its type signatures"),
@@ -431,6 +465,7 @@ fn functions_of_collections_and_vectors() {
         ("similarity_euclidean(v, [1, 2, 5])", "0.2"),
         ("similarity_dot_product(v, [1, 2, 5])", "10.5"),
         ("similarity_cosine(v, null)", "null"),
+        ("similarity_cosine([1e-30, 0], [1, 0])", "1.0"),
     ] {
         assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
     }
