@@ -13,6 +13,7 @@
 //! Not here: where a column's value goes (`plan`), the order of sets and maps (`expr/collection.rs`).
 
 mod columns;
+mod halves;
 mod names;
 mod scalar;
 mod shown;

@@ -76,6 +76,10 @@ pub fn natural_type(literal: &Literal) -> Option<CqlType> {
             if special { CqlType::Double } else { number::narrowest_float(&literal.text) }
         }
         LiteralKind::Boolean => CqlType::Boolean,
+        // Of version 1.
+        LiteralKind::Uuid if uuid(&literal.text).is_ok_and(|uuid| uuid.get_version_num() == 1) => {
+            CqlType::Timeuuid
+        }
         LiteralKind::Uuid => CqlType::Uuid,
         LiteralKind::Hex => CqlType::Blob,
         LiteralKind::Duration => CqlType::Duration,

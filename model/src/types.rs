@@ -379,6 +379,6 @@ pub(crate) use custom::{ALIAS, STATIC_MARK};
 pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};
 pub use name::{Name, RESERVED_WORDS};
-pub use similarity::{Similarity, cosine, dot_product, floats, square_distance};
+pub use similarity::{Similarity, cosine, cosine_of_short, dot_product, floats, square_distance};
 pub use user_type::UserType;
 pub use vector::{current_form, put_vector_element, vector_elements};

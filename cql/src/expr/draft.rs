@@ -175,7 +175,10 @@ impl Draft<'_> {
             Form::Call(call) => call.natural_type(resolve),
             Form::List(items) => Some(list_of(common_type(items, resolve)?)),
             Form::Set(items) => Some(set_of(common_type(items, resolve)?)),
-            Form::Tuple(items) if items.len() == 1 => items[0].natural_type(resolve),
+            Form::Tuple(items) if items.len() > 1 => {
+                let types = items.iter().map(|item| Some(item.natural_type(resolve)?.frozen()));
+                Some(CqlType::Tuple(types.collect::<Option<_>>()?))
+            }
             _ => self.exact_type(),
         }
     }

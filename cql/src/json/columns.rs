@@ -17,6 +17,7 @@ use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::halves::without_halves;
 use super::names::Named;
 use super::shown::cut;
 use super::value::Reading;
@@ -89,7 +90,13 @@ pub(crate) fn read_row(
 ) -> Result<Vec<JsonSlot>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = deserializer.deserialize_any(Row { table });
-    let found = found.map_err(|error| not_a_map(&error, text))?;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => match without_halves(text) {
+            Some(whole) => return read_row(&whole, table, default_unset, budget),
+            None => return Err(not_a_map(&error, text)),
+        },
+    };
     let Some(found) = found else {
         return Err(Error::invalid("Got null for INSERT JSON values"));
     };

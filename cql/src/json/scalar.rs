@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use model::CqlType;
 
 use super::JsonError;
+use super::halves::without_halves;
 use super::shown::{cut, shown, shown_text};
 use crate::error::{Error, Result};
 use crate::literal::from_text;
@@ -26,6 +27,9 @@ use crate::literal::from_text;
 /// Appends the bytes of a scalar that stands in the text as `raw` and is not null.
 pub(super) fn put_scalar(ty: &CqlType, raw: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
     let value = match raw.as_bytes().first() {
+        Some(b'"') if *ty == CqlType::Ascii => {
+            of_string(ty, &unescaped(raw).map_err(not_ascii(raw))?)?
+        }
         Some(b'"') => of_string(ty, &unescaped(raw)?)?,
         Some(b't' | b'f') if *ty == CqlType::Boolean => vec![u8::from(raw == "true")],
         Some(b'-' | b'0'..=b'9') => of_number(ty, raw)?,
@@ -43,6 +47,18 @@ pub(super) fn unescaped(raw: &str) -> Result<Cow<'_, str>, JsonError> {
     }
     let text = serde_json::from_str::<String>(raw);
     text.map(Cow::Owned).map_err(|error| JsonError::Syntax(error.to_string()))
+}
+
+/// Half of a surrogate pair is `?` in any other text.
+#[cold]
+fn not_ascii(raw: &str) -> impl FnOnce(JsonError) -> JsonError {
+    move |error| match without_halves(raw) {
+        Some(_) => JsonError::Type(format!(
+            "Invalid ASCII character in string literal: {}",
+            shown_text(raw)
+        )),
+        None => error,
+    }
 }
 
 fn of_string(ty: &CqlType, text: &str) -> Result<Vec<u8>, JsonError> {

@@ -185,6 +185,29 @@ fn rows_are_written_and_read_as_json() {
 
 /// Before: `\u001f`, and what Unicode calls control characters behind it was escaped, too. As read from Apache
 /// Cassandra 5.0.9.
+/// Before: such a text was refused.
+#[test]
+fn half_of_a_surrogate_pair_is_a_question_mark() {
+    for (text, read) in [
+        (r#""\ud800""#, "?"),
+        (r#""a\udc00b""#, "a?b"),
+        (r#""\ud83d\ude00""#, "😀"),
+        (r#""\ud83d\ud83d\ude00\n\\ud800""#, "?😀\n\\ud800"),
+        (r#""\ude00\ud83d é""#, "?? é"),
+    ] {
+        assert_eq!(from_json(&CqlType::Text, text), Ok(Some(read.as_bytes().to_vec())), "{text}");
+    }
+    let map = CqlType::Map { key: CqlType::Text.into(), value: CqlType::Int.into(), frozen: true };
+    assert_eq!(from_json(&map, r#"{"\udfff": 1}"#), from_json(&map, r#"{"?": 1}"#));
+    let ascii = from_json(&CqlType::Ascii, r#""\ud800""#).expect_err("it is none");
+    assert!(format!("{ascii:?}").contains("Invalid ASCII character"), "{ascii:?}");
+    let mut db = Database::with("k int PRIMARY KEY");
+    let refused = db.err(r#"INSERT INTO t JSON '{"k": 1, "\ud800": 2}'"#);
+    assert_eq!(refused, "JSON values map contains unrecognized column: ?");
+    assert!(from_json(&CqlType::Text, r#""\ud80""#).is_err());
+    assert!(from_json(&CqlType::Text, r#""\ud800\x""#).is_err());
+}
+
 #[test]
 fn control_characters_are_escaped_as_jackson_escapes_them() {
     let text =

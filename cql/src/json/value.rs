@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::halves::without_halves;
 use super::names::Named;
 use super::scalar::put_scalar;
 use super::shown::{cut, shown};
@@ -55,6 +56,16 @@ impl<'r> Reading<'r> {
 
     /// The value of a type that a JSON text is; `None` for null.
     pub(super) fn value(&self, ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, JsonError> {
+        match self.value_as_it_stands(ty, text) {
+            Err(JsonError::Syntax(why)) => match without_halves(text) {
+                Some(whole) => self.value_as_it_stands(ty, &whole),
+                None => Err(JsonError::Syntax(why)),
+            },
+            read => read,
+        }
+    }
+
+    fn value_as_it_stands(&self, ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, JsonError> {
         self.bytes.set(0);
         self.bytes_max.set(CELL_BYTES_MAX.min(self.budget.left()));
         let mut out = Vec::new();

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! text := [-] ( digits unit )*       y mo w d h m s ms us ns, from the longest to the shortest, each once
-//!       | [-] P 1Y2M3DT4H5M6S        ISO 8601; also P2W
+//!       | [-] P 1Y2M3DT4H5M6S        ISO 8601, each part may be missing; or P2W alone
 //!       | [-] P 0001-02-03T04:05:06  its alternative form
 //! ```
 //!
@@ -49,6 +49,9 @@ const UNITS: [(&str, &str, Part, u64); 10] = [
     ("us", "microseconds", Part::Nanos, 1_000),
     ("ns", "nanoseconds", Part::Nanos, 1),
 ];
+
+/// The alternative form: where digits stand, and which marks.
+const ALTERNATIVE: &str = "0000-00-00T00:00:00";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -114,12 +117,13 @@ impl FromStr for Duration {
         let (negative, body) = text.strip_prefix('-').map_or((false, text), |body| (true, body));
         let mut sum = Sum::default();
         let read = match body.strip_prefix('P') {
+            Some(iso) if iso.ends_with('W') => read_weeks(iso, &mut sum)?,
             Some(iso) if iso.contains('-') => read_alternative(iso, &mut sum)?,
             Some(iso) => read_iso(iso, &mut sum)?,
             None => read_units(body, &mut sum)?,
         };
         if !read {
-            return Err(Error::invalid(format!("Unable to convert '{text}' to a duration")));
+            return Err(Error::invalid(format!("Unable to convert '{body}' to a duration")));
         }
         let [months, days, nanos] = sum.parts;
         let sign = if negative { -1 } else { 1 };
@@ -154,51 +158,61 @@ fn read_units(mut text: &str, sum: &mut Sum) -> Result<bool> {
     Ok(true)
 }
 
-/// `1Y2M3DT4H5M6S` or `2W`.
-fn read_iso(mut text: &str, sum: &mut Sum) -> Result<bool> {
-    let mut timed = false;
-    let mut read = false;
-    while !text.is_empty() {
-        if let Some(rest) = text.strip_prefix('T').filter(|_| !timed) {
-            (timed, text) = (true, rest);
-            continue;
-        }
-        let (count, rest) = digits(text);
-        let mut letters = rest.chars();
-        let letter = letters.next();
-        let name = match (letter, timed) {
-            (Some('Y'), false) => "y",
-            (Some('M'), false) => "mo",
-            (Some('W'), false) => "w",
-            (Some('D'), false) => "d",
-            (Some('H'), true) => "h",
-            (Some('M'), true) => "m",
-            (Some('S'), true) => "s",
-            _ => return Ok(false),
-        };
-        if count.is_empty() {
-            return Ok(false);
-        }
-        let unit = UNITS.iter().position(|(unit, ..)| *unit == name).expect("named above");
-        sum.add(unit, count)?;
-        text = letters.as_str();
-        read = true;
-    }
-    Ok(read)
-}
-
-/// Reads the alternative ISO form, such as `0001-02-03T04:05:06`; false if the text has another
-/// form.
-fn read_alternative(text: &str, sum: &mut Sum) -> Result<bool> {
-    let parts: Vec<&str> = text.splitn(7, ['-', 'T', ':']).collect();
-    if parts.len() != 6 || parts.iter().any(|part| !digits(part).1.is_empty() || part.is_empty()) {
+/// `2W`: weeks stand alone.
+fn read_weeks(text: &str, sum: &mut Sum) -> Result<bool> {
+    let (count, rest) = digits(text);
+    if count.is_empty() || rest != "W" {
         return Ok(false);
     }
-    for (name, count) in ["y", "mo", "d", "h", "m", "s"].iter().zip(parts) {
-        let unit = UNITS.iter().position(|(unit, ..)| unit == name).expect("named above");
-        sum.add(unit, count)?;
+    sum.add(unit("w"), count)?;
+    Ok(true)
+}
+
+/// `1Y2M3DT4H5M6S`: each part may be missing, all of them too.
+fn read_iso(text: &str, sum: &mut Sum) -> Result<bool> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    let mut pass = |letters: [(char, &'static str); 3], rest: &mut &str| {
+        for (letter, name) in letters {
+            let (count, behind) = digits(rest);
+            if let Some(behind) = behind.strip_prefix(letter).filter(|_| !count.is_empty()) {
+                parts.push((name, count.to_owned()));
+                *rest = behind;
+            }
+        }
+    };
+    pass([('Y', "y"), ('M', "mo"), ('D', "d")], &mut rest);
+    if let Some(time) = rest.strip_prefix('T') {
+        rest = time;
+        pass([('H', "h"), ('M', "m"), ('S', "s")], &mut rest);
+    }
+    if !rest.is_empty() {
+        return Ok(false);
+    }
+    for (name, count) in parts {
+        sum.add(unit(name), &count)?;
     }
     Ok(true)
+}
+
+/// `0001-02-03T04:05:06`, each part with as many digits; false if the text has another form.
+fn read_alternative(text: &str, sum: &mut Sum) -> Result<bool> {
+    let fits = |(byte, shown): (u8, u8)| match shown {
+        b'0' => byte.is_ascii_digit(),
+        mark => byte == mark,
+    };
+    if text.len() != ALTERNATIVE.len() || !text.bytes().zip(ALTERNATIVE.bytes()).all(fits) {
+        return Ok(false);
+    }
+    for (name, count) in ["y", "mo", "d", "h", "m", "s"].iter().zip(text.split(['-', 'T', ':'])) {
+        sum.add(unit(name), count)?;
+    }
+    Ok(true)
+}
+
+/// The place of a unit among `UNITS`.
+fn unit(name: &str) -> usize {
+    UNITS.iter().position(|(letters, ..)| *letters == name).expect("a name of the list")
 }
 
 impl Duration {

@@ -98,6 +98,66 @@ fn hours_of_a_timestamp_that_no_day_has_are_refused() {
     }
 }
 
+/// Before: two digits at most were read, and no blanks.
+#[test]
+fn numbers_of_a_time_are_those_of_javas_parse_int() {
+    let time = value("08:30:15", &CqlType::Time);
+    for text in [" 08:30:15 ", "008:030:15", "+8:+30:+015", "8:30:15.0", "8:30:15.000000000\t"] {
+        assert_eq!(value(text, &CqlType::Time), time, "{text}");
+    }
+    assert_eq!(value("-0:-0:-0", &CqlType::Time), value("0:0:0", &CqlType::Time));
+    for text in [
+        "8: 30:15",
+        "-1:30:15",
+        "8:30:",
+        ":30:15",
+        "8:30:15.",
+        "8:30:15.+1",
+        "8:30:15.0000000001",
+        "8:30:15.1.2",
+        "8:30:15:1",
+        "99999999999:0:0",
+        "8:30:60",
+        "24:00:00",
+    ] {
+        let refused = format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)");
+        assert_eq!(value(text, &CqlType::Time), Err(refused));
+    }
+}
+
+/// Before: weeks stood beside other parts, an empty duration was refused, and the alternative form took any digits.
+#[test]
+fn durations_of_iso_8601_have_the_forms_that_cassandra_reads() {
+    for (text, shown) in [
+        ("P", ""),
+        ("PT", ""),
+        ("-P", ""),
+        ("P1YT", "1y"),
+        ("PT5M", "5m"),
+        ("-P3W", "-21d"),
+        ("P0001-02-03T04:05:06", "1y2mo3d4h5m6s"),
+    ] {
+        assert_eq!(text.parse::<Duration>().unwrap().to_string(), shown, "{text}");
+    }
+    for text in [
+        "P1Y2W",
+        "PW",
+        "P1M1Y",
+        "P1Y1Y",
+        "PY",
+        "PT1HT1M",
+        "P1-2-3T4:5:6",
+        "P0001-02-03",
+        "P0001-02-03t04:05:06",
+        "P00010-2-03T04:05:06",
+    ] {
+        let refused = format!("Unable to convert '{text}' to a duration");
+        assert_eq!(text.parse::<Duration>().unwrap_err().to_string(), refused);
+    }
+    let refused = "-P1X".parse::<Duration>().unwrap_err().to_string();
+    assert_eq!(refused, "Unable to convert 'P1X' to a duration", "without its sign");
+}
+
 #[test]
 fn durations_are_read_in_every_form() {
     let duration = |text: &str| text.parse::<Duration>().unwrap();
@@ -172,6 +232,21 @@ fn a_year_of_more_than_four_digits_has_a_sign() {
     }
 }
 
+/// Before: years before 1 had a sign, as those of dates have.
+#[test]
+fn a_timestamp_before_the_year_1_is_shown_by_its_year_of_the_era() {
+    for (millis, shown) in [
+        (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),
+        (-62_135_596_800_001, "0001-12-31T23:59:59.999Z"),
+        (-70_000_000_000_000, "0250-10-15T19:33:20.000Z"),
+        (-440_000_000_000_000, "+11975-12-15T09:46:40.000Z"),
+        (i64::MIN, "+292275056-05-16T16:47:04.192Z"),
+        (253_402_300_800_000, "+10000-01-01T00:00:00.000Z"),
+    ] {
+        assert_eq!(to_text(&CqlType::Timestamp, &i64::to_be_bytes(millis)).unwrap(), shown);
+    }
+}
+
 #[test]
 fn a_decimal_of_more_digits_than_a_format_pads_is_shown() {
     // Zeros that padding adds, where the exponent is still plain.
@@ -238,4 +313,21 @@ fn a_number_of_millions_of_bytes_is_not_shown() {
             format!("a {ty} of more than 65536 bytes is not computed with or shown as text")
         );
     }
+}
+
+/// Before: `::1` was shown as that, where Java shows all groups.
+#[test]
+fn an_address_of_ipv6_is_shown_as_java_shows_it() {
+    for (text, shown) in [
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:DB8::ff00:42:8329", "2001:db8:0:0:0:ff00:42:8329"),
+        ("::1.2.3.4", "0:0:0:0:0:0:102:304"),
+        ("1.2.3.4", "1.2.3.4"),
+    ] {
+        let bytes = value(text, &CqlType::Inet).unwrap();
+        assert_eq!(to_text(&CqlType::Inet, &bytes).unwrap(), shown);
+    }
+    // Of what is bound, too.
+    let mapped = [&[0; 10][..], &[0xFF, 0xFF, 1, 2, 3, 4]].concat();
+    assert_eq!(to_text(&CqlType::Inet, &mapped).unwrap(), "1.2.3.4");
 }

@@ -8,7 +8,7 @@
 //! Not here: collections, and quotes around texts (`show.rs`), JSON (`expr/function/json.rs`), from text to bytes
 //! (`literal.rs`).
 
-use std::net::IpAddr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use model::CqlType;
 use model::types::hex;
@@ -43,8 +43,8 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
             uuid::Uuid::from_bytes(array(value).ok_or_else(broken)?).to_string()
         }
         CqlType::Inet => match (array::<4>(value), array::<16>(value)) {
-            (Some(four), _) => IpAddr::from(four).to_string(),
-            (_, Some(sixteen)) => IpAddr::from(sixteen).to_string(),
+            (Some(four), _) => Ipv4Addr::from(four).to_string(),
+            (_, Some(sixteen)) => address_text(sixteen.into()),
             _ => return Err(broken()),
         },
         CqlType::Date => {
@@ -64,9 +64,21 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`.
+/// As Java's `getHostAddress`: all eight groups, so that `::1` is `0:0:0:0:0:0:0:1`; a mapped IPv4 address is that one.
+fn address_text(address: Ipv6Addr) -> String {
+    match address.to_ipv4_mapped() {
+        Some(mapped) => mapped.to_string(),
+        None => address.segments().map(|group| format!("{group:x}")).join(":"),
+    }
+}
+
+/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`. A year before 1 is counted back from it, as
+/// Java's `yyyy` has it: the year 0 is shown as 0001. (Of a date it is shown as 0000.)
 pub(crate) fn timestamp_text(millis: i64, separator: char) -> String {
-    let date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
+    let mut date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
+    if date.year < 1 {
+        date.year = 1 - date.year;
+    }
     let time = millis.rem_euclid(MILLIS_OF_DAY);
     let (seconds, millis) = (time / 1000, time % 1000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -228,21 +228,29 @@ pub(super) fn time_of_day(text: &str) -> Result<i64> {
             || Error::invalid(format!("Unable to make long (for time) from: '{text}'")),
         );
     }
-    let mut scanner = Scanner::of(text);
-    let nanos = (|| {
-        let hours = scanner.number(1, 2).filter(|hours| *hours < 24)?;
-        scanner.mark(&[':'])?;
-        let minutes = scanner.number(1, 2).filter(|minutes| *minutes < 60)?;
-        scanner.mark(&[':'])?;
-        let seconds = scanner.number(1, 2).filter(|seconds| *seconds < 60)?;
-        let nanos = if scanner.mark(&['.']).is_some() { scanner.nanos(1)? } else { 0 };
-        let total = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos;
-        scanner.is_done().then_some(total)
-    })();
-    nanos.ok_or_else(|| {
+    nanos_of_clock(text.trim_matches(|c| c <= ' ')).ok_or_else(|| {
         let text = format!("(TimeType) Unable to coerce '{text}' to a formatted time (long)");
         Error::invalid(text)
     })
+}
+
+/// Reads `1:2:3[.4]` as nanoseconds. The numbers are those of Java's `Integer.parseInt`: of any length, with a sign.
+fn nanos_of_clock(text: &str) -> Option<i64> {
+    let part = |text: &str, end: i32| {
+        text.parse::<i32>().ok().filter(|number| (0..end).contains(number)).map(i64::from)
+    };
+    let (hours, rest) = text.split_once(':')?;
+    let (minutes, rest) = rest.split_once(':')?;
+    let (seconds, nanos) = match rest.split_once('.') {
+        Some((seconds, fraction)) => {
+            let mut scanner = Scanner::of(fraction);
+            let nanos = scanner.nanos(1).filter(|_| scanner.is_done())?;
+            (seconds, nanos)
+        }
+        None => (rest, 0),
+    };
+    let minutes = part(hours, 24)? * 60 + part(minutes, 60)?;
+    Some((minutes * 60 + part(seconds, 60)?) * 1_000_000_000 + nanos)
 }
 
 /// A timestamp in wire form: text, or milliseconds since 1970. The empty text is the empty value.

@@ -348,13 +348,14 @@ fn ordered_path(ty: &CqlType, value: &[u8]) -> Result<Path> {
 
 /// The path of the element with this key.
 fn key_path(ty: &CqlType, key: &Evaluated<'_>) -> Result<Path> {
-    let key = match key {
-        Evaluated::Bytes(key) => key,
-        Evaluated::Null => return Err(Error::invalid("Invalid null map key")),
-        Evaluated::Unset => return Err(Error::invalid("Invalid unset map key")),
-    };
-    match ty {
-        CqlType::Set { element: of, .. } | CqlType::Map { key: of, .. } => ordered_path(of, key),
+    let (of, what) = match ty {
+        CqlType::Set { element, .. } => (element, "set element"),
+        CqlType::Map { key, .. } => (key, "map key"),
         _ => unreachable!("prepare refuses it"),
+    };
+    match key {
+        Evaluated::Bytes(key) => ordered_path(of, key),
+        Evaluated::Null => Err(Error::invalid(format!("Invalid null {what}"))),
+        Evaluated::Unset => Err(Error::invalid(format!("Invalid unset {what}"))),
     }
 }

@@ -72,7 +72,8 @@ pub(super) struct MapOption {
 pub(super) type Restore = fn(&mut TableOptions, &BTreeMap<String, String>) -> Option<Refusal>;
 
 /// What is taken or refused without a field: options of ScyllaDB, which its migrations carry along.
-pub const FOREIGN: [(&str, Effect); 5] = [
+pub const FOREIGN: [(&str, Effect); 6] = [
+    ("auto_repair", Effect::Refused("there is one node, and nothing to repair")),
     ("in_memory", Effect::LeftOut("tables are on disk, and their blocks in the cache")),
     ("per_partition_rate_limit", Effect::LeftOut("rates of partitions are not limited")),
     (

@@ -162,6 +162,9 @@ fn tombstone_gc_is_read_as_scylladb_does() {
 
 #[test]
 fn data_asked_to_be_encrypted_is_not_written_plain() {
+    let (_, result, _) = set("auto_repair = {'full_enabled': 'true'}");
+    let Err(Refusal::Config(text)) = result else { panic!("{result:?}") };
+    assert!(text.starts_with("Option 'auto_repair' is not supported"), "{text}");
     let (_, result, _) = set("scylla_encryption_options = {'key_provider': 'LocalFileSystem'}");
     let Err(Refusal::Config(text)) = result else { panic!("{result:?}") };
     assert!(text.starts_with("Option 'scylla_encryption_options' is not supported"), "{text}");

@@ -66,6 +66,17 @@ pub fn cosine(a: &[f32], b: &[f32]) -> Option<f32> {
     Some((f64::from(product) / (f64::from(left) * f64::from(right)).sqrt()) as f32)
 }
 
+/// The cosine of the angle between two vectors that may be too short for [`cosine`], where the squares of their parts
+/// are 0 in a float; `None` if all parts of one are 0.
+pub fn cosine_of_short(a: &[f32], b: &[f32]) -> Option<f32> {
+    let product = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    };
+    // The square of the least float is more than a double needs.
+    let lengths = product(a, a).sqrt() * product(b, b).sqrt();
+    (lengths != 0.0).then(|| (product(a, b) / lengths) as f32)
+}
+
 /// The sum of the products of their parts.
 pub fn dot_product(a: &[f32], b: &[f32]) -> f32 {
     sum(a, b, |a, b| a * b)
@@ -106,6 +117,17 @@ mod tests {
         }
         assert_eq!(Similarity::DotProduct.nearness(&one, &[2.0; 9]), Some(18.0));
         assert_eq!(Similarity::Euclidean.nearness(&one, &[3.0; 9]), Some(-36.0));
+    }
+
+    /// Before: such a vector was said to have no direction.
+    #[test]
+    fn a_short_vector_has_a_direction() {
+        for short in [1e-30, 1e-45] {
+            assert_eq!(cosine(&[short, 0.0], &[1.0, 0.0]), None);
+            assert_eq!(cosine_of_short(&[short, 0.0], &[1.0, 0.0]), Some(1.0));
+            assert_eq!(cosine_of_short(&[0.0, -short], &[0.0, short]), Some(-1.0));
+        }
+        assert_eq!(cosine_of_short(&[1.0, 1.0], &[0.0, -0.0]), None);
     }
 
     #[test]

@@ -241,7 +241,43 @@ fn of_decimal(op: BinaryOp, a: &Decimal, b: &Decimal) -> Result<Decimal, String>
         return quotient(a, b);
     }
     let (x, y, scale) = a.aligned(b).ok_or_else(too_long)?;
+    if op == BinaryOp::Modulo {
+        return Ok(remainder((a, &x), (b, &y)));
+    }
     rounded(Decimal { unscaled: of_integer(op, &x, &y, "Division by zero")?, scale })
+}
+
+/// The rest of `a / b`, each with its digits at the scale of both, with the scale that `BigDecimal.remainder` gives it:
+/// that of `a`, unless the whole quotient ends with fewer zeros than its preferred scale has, which is `a`'s less `b`'s.
+fn remainder((a, x): (&Decimal, &BigInt), (b, y): (&Decimal, &BigInt)) -> Decimal {
+    let (mut quotient, mut rest) = (x / y, x % y);
+    let wanted = (i64::from(b.scale) - i64::from(a.scale)).max(0) as u64;
+    let zeros = match quotient.sign() {
+        Sign::NoSign => wanted,
+        _ => strip_zeros(&mut quotient, wanted),
+    };
+    // So few zeros are counted as `x` was given, and it ends with them.
+    rest /= BigInt::from(10).pow(zeros as u32);
+    Decimal { unscaled: rest, scale: (i64::from(a.scale.max(b.scale)) - zeros as i64) as i32 }
+}
+
+/// Takes zeros from the end of a number that is not 0, `most` at most: how many there were. Each step is half of the one
+/// before, since a division by each zero takes time that grows with the square of the length.
+fn strip_zeros(number: &mut BigInt, most: u64) -> u64 {
+    // 10^n divides no number that 2^n does not, and none of fewer digits, each of which takes more than three bits.
+    let twos = number.trailing_zeros().unwrap_or(0);
+    let most = most.min(twos).min(number.bits() / 3);
+    let mut stripped = 0;
+    let mut step = most.checked_ilog2().map_or(0, |log| 1 << log);
+    while step > 0 {
+        let power = BigInt::from(10).pow(step as u32);
+        if stripped + step <= most && (&*number % &power).sign() == Sign::NoSign {
+            *number /= power;
+            stripped += step;
+        }
+        step /= 2;
+    }
+    stripped
 }
 
 /// The number of decimal digits, without the sign.
@@ -254,7 +290,7 @@ pub(super) fn digits(number: &BigInt) -> i64 {
     i64::from(least) + i64::from(one_more)
 }
 
-/// `a / b`, rounded half up.
+/// `a / b`, rounded half up, without zeros at its end.
 fn quotient(a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
     let too_long = || "the result has too many digits".to_owned();
     let position =
@@ -276,9 +312,10 @@ fn quotient(a: &Decimal, b: &Decimal) -> Result<Decimal, String> {
         (a.unscaled.clone(), &b.unscaled * power)
     };
     let mut quotient = Decimal { unscaled: divided(&x, &y), scale: scale as i32 };
-    while quotient.scale > 0 && (&quotient.unscaled % 10u8).sign() == Sign::NoSign {
-        quotient.unscaled /= 10u8;
-        quotient.scale -= 1;
+    // As Java's `stripTrailingZeros`, also in front of the point; 0 has no scale.
+    match quotient.unscaled.sign() {
+        Sign::NoSign => quotient.scale = 0,
+        _ => quotient.scale -= strip_zeros(&mut quotient.unscaled, u64::MAX) as i32,
     }
     rounded(quotient)
 }

@@ -124,6 +124,9 @@ pub(super) fn ln(x: &Decimal) -> Outcome {
 
 /// The logarithm to base 10.
 pub(super) fn log10(x: &Decimal) -> Outcome {
+    if x.unscaled.sign() != Sign::Plus {
+        return Err("Log10 of number zero or less".into());
+    }
     let (value, places) = ln_fixed(x)?;
     let one = ten_to(places);
     let ln_ten = ln_of_mantissa(&(&one * 10), places);

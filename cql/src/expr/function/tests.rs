@@ -127,6 +127,83 @@ fn casts_and_arithmetic_are_javas() {
     assert_eq!(db.ok("SELECT b, i FROM t WHERE k = 2"), "3, 20");
 }
 
+/// Before: quotients kept the zeros in front of the point, and remainders had the larger scale.
+#[test]
+fn quotients_and_remainders_of_decimals_have_the_scale_that_java_gives_them() {
+    let mut db = Database::with("k int PRIMARY KEY, a decimal, b decimal, i int");
+    let powers = ("1E+100", "1E+10", "1E+90", "0E+100");
+    for (a, b, quotient, remainder) in [
+        ("1000", "10", "1E+2", "0"),
+        ("400", "2.00", "2E+2", "0"),
+        ("403", "2.00", "201.5", "1.00"),
+        ("-12000", "7.000", "-1714.28571428571428571428571428571429", "-2.000"),
+        ("12010", "12.00", "1000.83333333333333333333333333333333", "10"),
+        ("12010", "12.01", "1E+3", "0"),
+        ("5", "10.00", "0.5", "5"),
+        ("0", "3.00", "0", "0"),
+        ("7.500", "2", "3.75", "1.500"),
+        (powers.0, powers.1, powers.2, powers.3),
+    ] {
+        db.ok(&format!("INSERT INTO t (k, a, b) VALUES (1, {a}, {b})").replace("E+", "E"));
+        let answer = db.ok("SELECT CAST(a / b AS text), CAST(a % b AS text) FROM t");
+        assert_eq!(answer, format!("\"{quotient}\", \"{remainder}\""), "{a} {b}");
+    }
+    db.ok("INSERT INTO t (k, a, i) VALUES (1, 3, 4)");
+    assert_eq!(db.ok("SELECT a % i FROM t"), "3");
+}
+
+/// Before: a day began at midnight before 1970, too, where Cassandra cuts off towards 1970.
+#[test]
+fn the_date_of_a_time_before_1970_is_cassandras() {
+    let mut db = Database::with("k int PRIMARY KEY, ts timestamp");
+    for (time, date) in [
+        ("1969-12-31 23:59:59+0000", "1970-01-01"),
+        ("1969-12-31 00:00:01+0000", "1970-01-01"),
+        ("1969-12-31 00:00:00.999+0000", "1969-12-31"),
+        ("1969-12-31 00:00:00+0000", "1969-12-31"),
+        ("1960-05-05 12:00:00+0000", "1960-05-06"),
+        ("1960-05-05 00:00:00.999+0000", "1960-05-05"),
+        ("1970-01-01 23:59:59.999+0000", "1970-01-01"),
+    ] {
+        db.ok(&format!("INSERT INTO t (k, ts) VALUES (1, '{time}')"));
+        let shown = format!("\"{date}\", \"{date}\"");
+        assert_eq!(db.ok("SELECT to_date(ts), CAST(ts AS date) FROM t"), shown, "{time}");
+    }
+}
+
+/// Before: a uuid of version 1 was a uuid, tuples of literals had no type, and one value in parentheses had its own.
+#[test]
+fn literals_have_the_types_that_cassandra_gives_them() {
+    let mut db = Database::with("k int PRIMARY KEY, u uuid, t timeuuid");
+    db.ok("INSERT INTO t (k, u) VALUES (1, 50554d6e-29bb-11e5-b345-feff819cdc9f)");
+    db.ok("INSERT INTO t (k, t) VALUES (1, mask_default(50554d6e-29bb-11e5-b345-feff819cdc9f))");
+    assert_eq!(db.ok("SELECT t FROM t"), "\"13814000-1dd2-11b2-8080-808080808080\"");
+    for (argument, json) in [
+        ("(1, 'a')", "[1, \"a\"]"),
+        ("(k, 1)", "[1, 1]"),
+        ("((1, 2), 3)", "[[1, 2], 3]"),
+        ("[(1, 2), (3, 4)]", "[[1, 2], [3, 4]]"),
+        ("{(1, 2)}", "[[1, 2]]"),
+        ("(1, [1, 2])", "[1, [1, 2]]"),
+        ("(k + 1, abs(5))", "[2, 5]"),
+        ("[5, (6)]", "[5, 6]"),
+        ("k + (1)", "2"),
+        ("mask_default((1, 2))", "[0, 0]"),
+        (
+            "mask_default(00000000-0000-4000-8000-000000000001)",
+            "\"00000000-0000-0000-0000-000000000000\"",
+        ),
+    ] {
+        let shown = serde_json::Value::from(json).to_string();
+        assert_eq!(db.ok(&format!("SELECT to_json({argument}) FROM t")), shown, "{argument}");
+    }
+    for argument in ["(5)", "(k)", "(k + 1)", "[(5)]", "((1), 2)", "(NULL, 1)", "(1, {1: 2})"] {
+        let refused = db.err(&format!("SELECT to_json({argument}) FROM t"));
+        let expected = format!("Cannot infer type of argument {argument} in call");
+        assert!(refused.starts_with(&expected), "{refused}");
+    }
+}
+
 #[test]
 fn functions_of_writes_are_evaluated_when_bound() {
     let mut db = Database::with("k timeuuid PRIMARY KEY, v text, ts timestamp");
@@ -353,6 +430,7 @@ fn functions_of_numbers_have_the_type_of_their_argument() {
         assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
     }
     assert_eq!(db.err("SELECT log((decimal)0) FROM t"), "Natural log of number zero or less");
+    assert_eq!(db.err("SELECT log10((varint)0) FROM t"), "Log10 of number zero or less");
     for (text, start) in [
         ("SELECT abs(?) FROM t", "Ambiguous call to function abs (can be matched by"),
         ("SELECT abs('x') FROM t", "Invalid call to function abs, none of its type signatures"),
@@ -387,6 +465,7 @@ fn functions_of_collections_and_vectors() {
         ("similarity_euclidean(v, [1, 2, 5])", "0.2"),
         ("similarity_dot_product(v, [1, 2, 5])", "10.5"),
         ("similarity_cosine(v, null)", "null"),
+        ("similarity_cosine([1e-30, 0], [1, 0])", "1.0"),
     ] {
         assert_eq!(db.ok(&format!("SELECT {expr} FROM t")), value, "{expr}");
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// `similarity_cosine`: by the angle between two vectors, from 0 to 1.
 pub(super) fn cosine(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let (a, b) = vectors(call);
-    let Some(cosine) = types::cosine(&a, &b) else {
+    let Some(cosine) = types::cosine(&a, &b).or_else(|| types::cosine_of_short(&a, &b)) else {
         return Err(Error::invalid(format!(
             "Function system.{} doesn't support all-zero vectors.",
             call.signature.name

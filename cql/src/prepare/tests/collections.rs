@@ -183,3 +183,11 @@ fn decimals_that_take_long_to_put_into_order_are_refused() {
         assert!(run(&set(100, 100)).is_ok(), "{text}");
     }
 }
+
+/// Before: it was called the key of a map.
+#[test]
+fn an_element_of_a_set_that_is_null_is_refused_as_one() {
+    let mut db = Database::with("k int PRIMARY KEY, s set<int>, m map<int, int>");
+    assert_eq!(db.err("DELETE s[null] FROM t WHERE k = 1"), "Invalid null set element");
+    assert_eq!(db.err("DELETE m[null] FROM t WHERE k = 1"), "Invalid null map key");
+}
