@@ -50,7 +50,7 @@ fn one_thread(c: &mut Criterion) {
                 }
                 from.outbox.publish();
                 let mut sum = 0;
-                to.inbox.drain(64, |_, item| sum += item[0]);
+                to.inbox.drain(64, |_, item| sum += item[0], || false);
                 sum
             });
         });
@@ -68,10 +68,14 @@ fn two_threads(c: &mut Criterion) {
         let mut last = false;
         while !last {
             let Port { inbox, outbox } = &mut far;
-            inbox.drain(64, |from, item| {
-                last |= item[0] == 1;
-                assert!(outbox.send(from, item).is_ok());
-            });
+            inbox.drain(
+                64,
+                |from, item| {
+                    last |= item[0] == 1;
+                    assert!(outbox.send(from, item).is_ok());
+                },
+                || false,
+            );
             outbox.publish();
         }
     });
@@ -83,7 +87,7 @@ fn two_threads(c: &mut Criterion) {
 fn ask(port: &mut Port<Item>, item: Item) {
     assert!(port.outbox.send(ShardId::new(1), item).is_ok());
     port.outbox.publish();
-    while port.inbox.drain(1, |_, _| ()) == 0 {
+    while port.inbox.drain(1, |_, _| (), || false) == 0 {
         std::hint::spin_loop();
     }
 }
@@ -98,10 +102,14 @@ async fn answer(runtime: Runtime, port: Port<Item>, spin: Duration) {
     while !last {
         idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
         poller.ready().for_each(drop);
-        inbox.drain(64, |from, item| {
-            last |= item[0] == 1;
-            assert!(outbox.send(from, item).is_ok());
-        });
+        inbox.drain(
+            64,
+            |from, item| {
+                last |= item[0] == 1;
+                assert!(outbox.send(from, item).is_ok());
+            },
+            || false,
+        );
         outbox.publish();
     }
     idle.close().await;
@@ -117,7 +125,7 @@ async fn question(runtime: Runtime, port: Port<Item>, spin: Duration, rounds: u6
     for left in (1..=rounds).rev() {
         assert!(outbox.send(ShardId::new(1), [left; 4]).is_ok());
         outbox.publish();
-        while inbox.drain(1, |_, _| ()) == 0 {
+        while inbox.drain(1, |_, _| (), || false) == 0 {
             idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
             poller.ready().for_each(drop);
         }
