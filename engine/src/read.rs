@@ -30,6 +30,7 @@ mod turns;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -338,20 +339,44 @@ impl Read<'_> {
             range.first = resume.token;
             self.rest(resume.token, &resume.key, resume, page, scratch).await?;
         }
-        let scope = Scope::Range(range);
+        let mut after = resume.map(|resume| (resume.token, resume.key.clone()));
+        while let Some((token, key)) = self.scan(range, &after, page, scratch).await? {
+            range.first = token;
+            after = Some((token, key));
+        }
+        Ok(())
+    }
+
+    /// The partitions of a range after a place, until the page is done or the table's files are others: then the place
+    /// from which to go on. So a long read keeps no memtable and no file that the table has no more.
+    async fn scan<S: RowSink, P: AsyncFn()>(
+        &self,
+        range: TokenRange,
+        after: &Option<(Token, Vec<u8>)>,
+        page: &mut Page<'_, S, P>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Token, Vec<u8>)>> {
         let command = self.command;
+        let scope = Scope::Range(range);
         let span = Span { scope, slices: &command.slices, reversed: command.reversed };
+        let views = self.table.views();
         let mut cursor = self.cursor(span);
         while !page.is_done() && cursor.next_partition().await? {
             let head = cursor.head();
-            let seen = |r: &Resume| (head.token, head.key) <= (r.token, r.key.as_slice());
-            if resume.is_none_or(|resume| !seen(resume)) {
+            let is_after =
+                |(token, key): &(Token, Vec<u8>)| (head.token, head.key) > (*token, key.as_slice());
+            if after.as_ref().is_none_or(is_after) {
                 page.begin(0);
                 page.partition(&mut cursor, scratch).await?;
             }
             page.pause_if_due().await?;
+            let has_others = !Rc::ptr_eq(&views, &self.table.views());
+            if has_others && !page.is_done() && !self.table.is_gone.get() {
+                let head = cursor.head();
+                return Ok(Some((head.token, head.key.to_vec())));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// What an earlier page has left of the partition it ended in.

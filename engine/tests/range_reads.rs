@@ -6,8 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use engine::Config;
 use engine::limits::{SCAN_BYTES, SCAN_MEMORY_DIVISOR, lane_read_bytes};
+use engine::{Config, Job, JobKind};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
@@ -162,5 +162,30 @@ fn a_scan_whose_table_is_dropped_on_the_way_is_refused() {
         let drop_table = async || engine.set_schema(&schema_of([]));
         let read = engine.read(&command, &mut rows, drop_table).await;
         assert!(matches!(read, Err(engine::Error::Invalid(text)) if text.contains("no table")));
+    });
+}
+
+/// Before: a long read held all that its table had when it began, also the memtable that was flushed meanwhile, which
+/// counts nowhere, and files that were merged.
+#[test]
+fn a_long_read_gives_back_what_its_table_has_no_more() {
+    on_shard(config(7), schema_of([key_value(Default::default())]), async |engine, _, _| {
+        for key in 0..2000 {
+            write(&engine, &put(key, &[7; 100])).await.expect("it is taken");
+        }
+        let (pauses, freed) = (Cell::new(0), Cell::new(false));
+        let mut rows = Count::default();
+        let pause = async || {
+            pauses.set(pauses.get() + 1);
+            if pauses.get() == 2 {
+                flush(&engine).await;
+            }
+            let is_free = engine.next_job_of(JobKind::Remove, LATER_S) == Some(Job::Remove);
+            freed.set(freed.get() || is_free);
+            yield_now().await;
+        };
+        engine.read(&select_all(LATER_S), &mut rows, pause).await.expect("all of it");
+        assert_eq!(rows.0, 2000, "each row once");
+        assert!(pauses.get() > 4 && freed.get(), "{} pauses", pauses.get());
     });
 }
