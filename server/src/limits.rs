@@ -36,6 +36,10 @@ pub(crate) const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 /// Without so many descriptors the server does not start.
 pub(crate) const DESCRIPTORS_MIN: u64 = 1024;
 
+/// Bytes of the value of an option of STARTUP that are kept for `system_views.clients`. With the names that are kept a
+/// connection has a few KiB of them at most.
+pub(crate) const OPTION_BYTES_MAX: usize = 256;
+
 /// Connections that wait to be accepted.
 pub(crate) const LISTEN_BACKLOG: i32 = 4096;
 /// Connections accepted in one pass, so that a flood of them does not stall requests.
