@@ -89,7 +89,7 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
-/// From 75 % of these two limits on, nothing is read from connections that wait for an answer.
+/// From 75 % of these two limits on, nothing is read from connections that wait for an answer, or have not taken one.
 pub(crate) const HELD_BACK_PERCENT: usize = 75;
 /// Requests in flight and answers not yet sent take at most 1/10 of a shard's memory; more are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_DIVISOR: u64 = 10;
