@@ -396,11 +396,11 @@ impl Connection {
     }
 
     /// Whether the client has to read, or wait, before it may ask more. While the core has taken on much, a client
-    /// waits that has an answer to come: with that answer it gets its next turn.
+    /// waits that has an answer to come: when it has taken that answer it gets its next turn.
     fn is_held_back(&self, load: &Load) -> bool {
         self.writer.waiting_bytes() >= UNSENT_BYTES_MAX
             || self.waiting.len() >= CONNECTION_REQUESTS_MAX
-            || load.holds_back() && !self.waiting.is_empty()
+            || load.holds_back() && !self.is_quiet()
     }
 
     /// Gives back memory, if nothing happened since the last time this was asked.

@@ -438,8 +438,9 @@ impl Executor {
                 out.clear();
                 refusal.put(&call.envelope(), executor.state.node(), &mut out);
             }
-            executor.replies.push(call.session.id, &out);
-            executor.finish(call, Answered::of(&out), When::InTask);
+            let answered = Answered::of(&out);
+            executor.reply(call.session.id, out, None);
+            executor.finish(call, answered, When::InTask);
         });
     }
 

@@ -36,6 +36,10 @@ pub(crate) const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 /// Without so many descriptors the server does not start.
 pub(crate) const DESCRIPTORS_MIN: u64 = 1024;
 
+/// Bytes of the value of an option of STARTUP that are kept for `system_views.clients`. With the names that are kept a
+/// connection has a few KiB of them at most.
+pub(crate) const OPTION_BYTES_MAX: usize = 256;
+
 /// Connections that wait to be accepted.
 pub(crate) const LISTEN_BACKLOG: i32 = 4096;
 /// Connections accepted in one pass, so that a flood of them does not stall requests.
@@ -89,7 +93,7 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
-/// From 75 % of these two limits on, nothing is read from connections that wait for an answer.
+/// From 75 % of these two limits on, nothing is read from connections that wait for an answer, or have not taken one.
 pub(crate) const HELD_BACK_PERCENT: usize = 75;
 /// Requests in flight and answers not yet sent take at most 1/10 of a shard's memory; more are answered OVERLOADED.
 pub(crate) const REQUEST_MEMORY_DIVISOR: u64 = 10;

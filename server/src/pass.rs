@@ -39,7 +39,8 @@ use crate::answers::Answers;
 use crate::connection::{Connection, Fate};
 use crate::connections::Connections;
 use crate::limits::{
-    ACCEPTS_PER_PASS, DEADLINE_INTERVAL, HOUSEKEEPING_INTERVAL, READ_BYTES, STOP_TIMEOUT,
+    ACCEPTS_PER_PASS, DEADLINE_INTERVAL, HOUSEKEEPING_INTERVAL, READ_BYTES, SPARE_FRAME_BYTES_MAX,
+    STOP_TIMEOUT,
 };
 use crate::listen::ShardListeners;
 use crate::load::Load;
@@ -95,6 +96,8 @@ pub(crate) struct Pass<S> {
     connections: Connections,
     connections_max: usize,
     load: Load,
+    /// What late answers count that the last pass had no time to deliver.
+    undelivered_bytes: usize,
     /// The listeners may have more than was accepted.
     accept_more: bool,
     ticks: Rc<Ticks>,
@@ -141,6 +144,7 @@ impl<S: Service> Pass<S> {
             connections: Connections::default(),
             connections_max,
             load: Load::new(memory_bytes, answers),
+            undelivered_bytes: 0,
             accept_more: true,
             ticks: Rc::default(),
             housekept: None,
@@ -342,18 +346,24 @@ impl<S: Service> Pass<S> {
     }
 
     fn deliver(&mut self) -> bool {
-        let Pass { service, connections, load, .. } = self;
+        let Pass { service, connections, load, undelivered_bytes, .. } = self;
         let mut busy = false;
         let deliver = |id, frame: &[u8]| {
             busy = true;
             if let Some(connection) = connections.get_mut(id) {
                 connection.deliver(frame, load);
+                // The lease of a long one is over: another core may look what is held before it is sent.
+                if frame.len() > SPARE_FRAME_BYTES_MAX {
+                    connection.count_unsent(load);
+                }
                 connections.flush(id);
             }
         };
         // It begins with the first long answer, which takes time if it is compressed.
         let slice = OnceCell::new();
-        service.replies().deliver(deliver, || slice.get_or_init(TimeSlice::begin).is_over());
+        let left =
+            service.replies().deliver(deliver, || slice.get_or_init(TimeSlice::begin).is_over());
+        load.unsent(std::mem::replace(undelivered_bytes, left), left);
         busy
     }
 

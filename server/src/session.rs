@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cql::frame::Version;
 use cql::frame::request::EventKinds;
@@ -55,8 +56,8 @@ pub(crate) struct Session {
     pub(crate) stage: Cell<Stage>,
     /// The keyspace that USE chose; `None` before the first.
     pub(crate) keyspace: RefCell<Option<Rc<str>>>,
-    /// The options of STARTUP.
-    pub(crate) options: RefCell<BTreeMap<String, String>>,
+    /// The options of STARTUP that are known.
+    pub(crate) options: RefCell<Arc<BTreeMap<&'static str, String>>>,
     /// The kinds of events that REGISTER asked for.
     pub(crate) events: Cell<EventKinds>,
     /// Number of requests that were taken.
@@ -74,7 +75,7 @@ impl Session {
             version: Cell::new(Version::HIGHEST),
             stage: Cell::new(Stage::Connected),
             keyspace: RefCell::new(None),
-            options: RefCell::new(BTreeMap::new()),
+            options: RefCell::default(),
             events: Cell::new(EventKinds::default()),
             requests: Cell::new(0),
             reads: RefCell::default(),

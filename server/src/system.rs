@@ -52,7 +52,7 @@ pub(crate) struct Client {
     pub(crate) version: i32,
     pub(crate) stage: &'static str,
     pub(crate) keyspace: Option<String>,
-    pub(crate) options: BTreeMap<String, String>,
+    pub(crate) options: Arc<BTreeMap<&'static str, String>>,
     pub(crate) requests: i64,
 }
 
@@ -310,10 +310,14 @@ fn prepared(statement: &PreparedInfo) -> Row {
 
 /// What both kinds of `clients` tables say.
 fn client(client: &Client) -> Row {
+    let options = client.options.iter();
     let mut row = vec![
         ("address", Value::Inet(client.peer.ip())),
         ("port", Value::Int(client.peer.port().into())),
-        ("client_options", Value::Map(client.options.clone())),
+        (
+            "client_options",
+            Value::Map(options.map(|(name, value)| ((*name).to_owned(), value.clone())).collect()),
+        ),
         ("connection_stage", Value::text(client.stage)),
         ("hostname", Value::text(client.peer.ip().to_string())),
         ("protocol_version", Value::Int(client.version)),

@@ -99,6 +99,9 @@ impl Executor {
         let (Some(known), Some(command)) = (virtual_table(table), &bound.command) else {
             return Ok(computed);
         };
+        if known.needs == Needs::Clients {
+            return self.computed_clients(table, wanted(command, bound), refused, lease).await;
+        }
         let snapshots = match known.needs {
             Needs::Snapshots => {
                 let all = self.shard.list_snapshots().await.map_err(&refused)?;
@@ -148,6 +151,40 @@ impl Executor {
         Ok(computed)
     }
 
+    /// The rows of a virtual table of clients: of some of them in each step, as they are thousands.
+    async fn computed_clients(
+        &self,
+        table: &Table,
+        wanted: Wanted<'_>,
+        refused: impl Fn(engine::Error) -> ExecuteError,
+        lease: &mut Lease,
+    ) -> Result<Computed, ExecuteError> {
+        let mut computed = Computed { rows: RecordTable::new(table), bytes: 0 };
+        let Some(known) = virtual_table(table) else { return Ok(computed) };
+        let mut answers = self.shard.ask_peers(&|| Ask::Clients).await;
+        answers.push(Answer::Clients(self.clients().await));
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        let schema = self.shard.schema().clone();
+        let mut facts = self.facts(&schema, wanted);
+        for answer in answers {
+            let Answer::Clients(of_core) = answer else { unreachable!("they were asked for") };
+            for some in of_core.chunks(ROWS_AT_ONCE) {
+                facts.clients = some.to_vec();
+                let mut record = Vec::new();
+                let rows = (known.rows)(&facts);
+                rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
+                computed.rows.insert(&record).map_err(&refused)?;
+                // A memtable takes more than the record that it is made of.
+                computed.bytes += 2 * record.len();
+                if !lease.hold(computed.bytes) {
+                    return Err(ExecuteError::Overloaded(lease.refusal()));
+                }
+                yielder.yield_if_due().await;
+            }
+        }
+        Ok(computed)
+    }
+
     /// The statements that were prepared on this core, that many at most.
     fn all_prepared(&self, most: usize) -> Vec<PreparedStatement> {
         let all = self.state.all_prepared(&self.shard);
@@ -158,11 +195,11 @@ impl Executor {
     async fn answers_to(&self, needs: Needs) -> Vec<Answer> {
         match needs {
             Needs::Nothing
+            | Needs::Clients
             | Needs::Prepared
             | Needs::Tables
             | Needs::PartsOfTables
             | Needs::Snapshots => Vec::new(),
-            Needs::Clients => self.ask_all(|| Ask::Clients).await,
             Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
             Needs::DamagedFiles => self.ask_all(|| Ask::DamagedFiles).await,
@@ -261,7 +298,6 @@ fn wanted<'r>(command: &'r ReadCommand, bound: &BoundRead) -> Wanted<'r> {
 /// Adds what a core has answered.
 fn add(facts: &mut NodeFacts<'_>, answer: Answer) {
     match answer {
-        Answer::Clients(of_core) => facts.clients.extend(of_core),
         Answer::Sizes(of_core) => facts.add_sizes(of_core),
         Answer::DiskRequests(shard, counts) => facts.disk_requests.push((shard, *counts)),
         Answer::Stalls(shard, stalls) => facts.stalls.push((shard, stalls)),
@@ -272,6 +308,7 @@ fn add(facts: &mut NodeFacts<'_>, answer: Answer) {
         Answer::Statements(all) => facts.statements = all,
         Answer::Merges(of_core) => facts.merges.push(*of_core),
         Answer::Done
+        | Answer::Clients(_)
         | Answer::Frame(_)
         | Answer::LongFrame(..)
         | Answer::Part(_)

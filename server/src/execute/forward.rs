@@ -82,8 +82,7 @@ impl Executor {
             _ => unreachable!("a SELECT is answered by a frame"),
         };
         let answered = Answered::of(&frame);
-        self.reply(call.session.id, frame);
-        drop(lease);
+        self.reply(call.session.id, frame, lease);
         self.finish(call, answered, When::Later);
     }
 

@@ -4,7 +4,7 @@
 //! 1. `ask_all` sends one question to every other core, waits for all answers, and adds the answer of this core if
 //!    memory has it.
 //! 2. `answer` runs inside the pass of the core that was asked. Most questions are answered from memory at once.
-//! 3. `Select`, `Part`, `Sources` and `LargeData` may need the disk or much time. Each goes to a function of its own,
+//! 3. `Select`, `Part`, `Sources`, `Clients` and `LargeData` may need the disk or much time. Each goes to a function of its own,
 //!    which answers the [`Asker`] at once or later.
 //!
 //! Invariant: every [`Ask`] gets exactly one [`Answer`], since the asker waits for it. `EndSelect` does not take the
@@ -159,6 +159,9 @@ impl Executor {
         if let Ask::Sources(command) = ask {
             return self.sources_for_peer(asker, command);
         }
+        if let Ask::Clients = ask {
+            return self.clients_for_peer(asker);
+        }
         if let Ask::LargeData = ask {
             return self.large_data_for_peer(asker);
         }
@@ -169,11 +172,6 @@ impl Executor {
     /// Answers what this core knows by itself.
     fn answer_now(&self, ask: Ask) -> Option<Answer> {
         Some(match ask {
-            Ask::Clients => {
-                let me = self.shard.me().index() as i32;
-                let sessions = self.state.sessions().borrow();
-                Answer::Clients(sessions.values().map(|s| Client::of(s, me)).collect())
-            }
             Ask::Sizes => Answer::Sizes(self.sizes()),
             Ask::DiskRequests => {
                 let counts = self.shard.engine().disk().counts();
@@ -210,12 +208,38 @@ impl Executor {
                 self.tell(&event);
                 Answer::Done
             }
-            Ask::LargeData
+            Ask::Clients
+            | Ask::LargeData
             | Ask::Sources(_)
             | Ask::Select { .. }
             | Ask::Part(_)
             | Ask::EndSelect { .. } => return None,
         })
+    }
+
+    /// The clients of this core: they may be thousands, so it takes turns.
+    pub(super) async fn clients(&self) -> Vec<Client> {
+        let me = self.shard.me().index() as i32;
+        let yielder = self.shard.runtime().yielder(Group::Background);
+        let sessions: Vec<_> = self.state.sessions().borrow().values().cloned().collect();
+        let mut clients = Vec::with_capacity(sessions.len());
+        for session in sessions {
+            clients.push(Client::of(&session, me));
+            yielder.yield_if_due().await;
+        }
+        clients
+    }
+
+    #[cold]
+    fn clients_for_peer(self: &Rc<Self>, asker: Asker) {
+        let executor = self.clone();
+        let work = Work { group: Group::Background, name: "clients", table: None };
+        self.shard.runtime().spawn(work, async move {
+            let answer = Answer::Clients(executor.clients().await);
+            executor.shard.answer(asker, answer);
+            // The pass publishes; it may be asleep.
+            executor.shard.wake().notify();
+        });
     }
 
     /// What is large in this core's files: they may be many, so it takes turns.

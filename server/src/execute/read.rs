@@ -266,8 +266,7 @@ impl Executor {
         match to {
             Destination::Client(call) => {
                 let answered = Answered::of(&frame);
-                self.reply(call.session.id, frame);
-                drop(lease);
+                self.reply(call.session.id, frame, Some(lease));
                 self.finish(call, answered, when);
             }
             Destination::Peer(asker) => {
@@ -286,9 +285,9 @@ impl Executor {
         }
     }
 
-    /// Hands over the frame of an answer to a client of this core.
-    pub(super) fn reply(&self, to: ConnectionId, frame: Vec<u8>) {
-        if let Some(frame) = self.replies.hand_over(to, frame) {
+    /// Hands over the frame of an answer to a client of this core, with its lease if it has one.
+    pub(super) fn reply(&self, to: ConnectionId, frame: Vec<u8>, lease: Option<Lease>) {
+        if let Some(frame) = self.replies.hand_over(to, frame, lease) {
             self.frames.put_back(frame);
         }
     }

@@ -205,3 +205,20 @@ fn a_truncate_that_fails_is_told_so() {
     let said = bench.query("TRUNCATE ks.t");
     assert!(said.starts_with("error: Error during truncate: "), "{said}");
 }
+
+/// Clients are told of in steps, by every core, and each once.
+#[test]
+fn every_client_of_every_core_is_shown_however_many_there_are() {
+    let mut bench = Bench::new(2);
+    for client in 1..300 {
+        bench.server.connect(client % 2, VERSION);
+    }
+    for table in ["system_views.clients", "system.clients"] {
+        assert_eq!(bench.query(&format!("SELECT count(*) FROM {table}")), "300");
+        let text = format!("SELECT port FROM {table} WHERE port >= 290 ALLOW FILTERING");
+        let mut ports: Vec<String> = bench.query(&text).split(", ").map(str::to_owned).collect();
+        ports.sort();
+        let expected: Vec<String> = (290..300).map(|port| port.to_string()).collect();
+        assert_eq!(ports, expected);
+    }
+}

@@ -124,6 +124,33 @@ fn a_driver_connects_to_a_core_that_is_full() {
     assert!(answers[2].starts_with("5 Overloaded"), "a large one is refused: {answers:?}");
 }
 
+/// Before: OPTIONS and requests that are refused were answered however full the core was, up to 1 MiB for each client.
+#[test]
+fn while_a_core_is_full_a_client_takes_its_answers_before_it_asks_more() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    fill(&mut server);
+    let large = frame(1, &"now".repeat(30_000));
+    let mut options = Vec::new();
+    Request::Options.put(Version::V4, 2, Flags(0), &mut options);
+    client.raw(&[large, options.repeat(100)].concat());
+    // Until something is answered, which is not sent yet.
+    let id = server.pass.connections.ids()[0];
+    while !server.pass.connections.get_mut(id).unwrap().has_unsent() {
+        server.pass.take_events();
+        server.pass.serve();
+    }
+    for _ in 0..10 {
+        server.pass.take_events();
+        server.pass.serve();
+    }
+    server.pass.flush(TimeSlice::begin());
+    let first = client.answers();
+    assert!(matches!(&first[..], [refused] if refused.starts_with("1 Overloaded")), "{first:?}");
+    server.run_until_idle();
+    assert_eq!(client.answers(), vec!["2 SUPPORTED"; 100], "it has taken them");
+}
+
 /// Before: it was looked for every half second.
 #[test]
 fn a_deadline_is_looked_at_when_it_has_come() {
