@@ -73,6 +73,10 @@ pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
 pub(crate) const MAIL_SLICE: Duration = Duration::from_micros(200);
 /// Requests of one connection between two looks at the clock, if all of them are short.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
+/// A BATCH message of more statements is bound in steps, behind those before it: one of 256 takes some 0.2 ms.
+pub(crate) const BATCH_AT_ONCE_STATEMENTS: usize = 256;
+/// The same of one whose statements and values have more bytes.
+pub(crate) const BATCH_AT_ONCE_BYTES: usize = 64 << 10;
 /// A request whose body has more bytes is not short: to compile or bind it may take long.
 pub(crate) const SHORT_BODY_BYTES_MAX: usize = 16 << 10;
 /// The memory that a core's buffer for records keeps from one write to the next.
