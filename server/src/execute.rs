@@ -454,7 +454,7 @@ impl Service for Rc<Executor> {
 
     fn fell_silent(&self, session: &Rc<Session>) {
         end_of_session(session);
-        self.end_forwarded(session.id);
+        self.end_forwarded(session);
     }
 
     #[inline]

@@ -28,7 +28,7 @@ use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run, When};
 use crate::prepared::StatementId;
-use crate::session::ConnectionId;
+use crate::session::Session;
 use crate::statements::Answered;
 
 /// A request that another core answers.
@@ -37,6 +37,8 @@ pub(super) struct Forwarded {
     owner: ShardId,
     /// The number by which the owner knows it, which no later request has.
     number: u32,
+    /// Its entry in the client's session.
+    of_session: usize,
 }
 
 impl Executor {
@@ -58,7 +60,8 @@ impl Executor {
         let select = Ask::Select { frame, keyspace, result_id, number };
         match self.shard.ask_later(owner, select, place) {
             Ok(()) => {
-                entry.insert(Forwarded { call, owner, number });
+                let of_session = call.session.forwarded.borrow_mut().insert(place);
+                entry.insert(Forwarded { call, owner, number, of_session });
                 Ok(())
             }
             Err(_) => Err(call),
@@ -68,7 +71,8 @@ impl Executor {
     /// Takes the answer to a forwarded request.
     #[inline]
     pub(super) fn take_answer(&self, place: u32, answer: Answer) {
-        let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(place as usize);
+        let Forwarded { call, of_session, .. } = self.forwarded.borrow_mut().remove(place as usize);
+        call.session.forwarded.borrow_mut().remove(of_session);
         let Answer::Frame(frame) = answer else { unreachable!("a SELECT is answered by a frame") };
         let answered = Answered::of(&frame);
         self.reply(call.session.id, frame);
@@ -76,13 +80,13 @@ impl Executor {
     }
 
     /// Tells the owners of what a client reads that it is gone.
-    pub(super) fn end_forwarded(&self, session: ConnectionId) {
-        for (_, Forwarded { call, owner, number }) in self.forwarded.borrow().iter() {
-            if call.session.id == session {
-                // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
-                self.shard.wake().notify();
-                self.shard.tell_end(*owner, || Ask::EndSelect { number: *number });
-            }
+    pub(super) fn end_forwarded(&self, session: &Session) {
+        let forwarded = self.forwarded.borrow();
+        for (_, place) in session.forwarded.borrow().iter() {
+            let Forwarded { owner, number, .. } = &forwarded[*place as usize];
+            // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
+            self.shard.wake().notify();
+            self.shard.tell_end(*owner, || Ask::EndSelect { number: *number });
         }
     }
 
