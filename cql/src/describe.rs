@@ -28,7 +28,7 @@ use crate::lang::ast::{Describe, DescribeTarget, FunctionKind, QualifiedName};
 #[derive(Clone, Debug)]
 pub enum Described<'s> {
     /// `keyspace_name, type, name`
-    Names(Vec<[String; 3]>),
+    Names(Vec<Listed<'s>>),
     /// `keyspace_name, type, name, create_statement`
     Elements(Vec<Element<'s>>),
     /// `cluster, partitioner, snitch`, and who owns which range if a keyspace is in use.
@@ -36,6 +36,33 @@ pub enum Described<'s> {
         /// Whether `range_ownership` is part of it.
         with_ownership: bool,
     },
+}
+
+/// The name of something in a keyspace, of which the texts are made when they are shown.
+#[derive(Clone, Debug)]
+pub struct Listed<'s> {
+    keyspace: &'s str,
+    kind: &'static str,
+    name: ListedName<'s>,
+}
+
+#[derive(Clone, Debug)]
+enum ListedName<'s> {
+    /// As it is: it may need quotes.
+    Plain(&'s str),
+    /// As it is shown.
+    Shown(String),
+}
+
+impl Listed<'_> {
+    /// The texts of its row.
+    pub fn row(&self) -> [String; 3] {
+        let name = match &self.name {
+            ListedName::Plain(name) => Name(name).to_string(),
+            ListedName::Shown(name) => name.clone(),
+        };
+        [Name(self.keyspace).to_string(), self.kind.to_owned(), name]
+    }
 }
 
 /// Looks up what `describe` asks for; the error is a message for `Invalid`.
@@ -53,7 +80,7 @@ pub fn describe<'s>(
         DescribeTarget::Keyspaces => Described::Names(
             schema
                 .keyspaces()
-                .map(|keyspace| names(keyspace, "keyspace", &keyspace.name))
+                .map(|keyspace| listed(keyspace, "keyspace", &keyspace.name))
                 .collect(),
         ),
         DescribeTarget::Tables => look.list("table", |keyspace| {
@@ -110,8 +137,8 @@ pub fn describe<'s>(
     })
 }
 
-fn names(keyspace: &Keyspace, kind: &str, name: &str) -> [String; 3] {
-    [Name(&keyspace.name).to_string(), kind.to_owned(), Name(name).to_string()]
+fn listed<'s>(keyspace: &'s Keyspace, kind: &'static str, name: &'s str) -> Listed<'s> {
+    Listed { keyspace: &keyspace.name, kind, name: ListedName::Plain(name) }
 }
 
 struct Look<'s, 'c> {
@@ -129,16 +156,16 @@ impl<'s> Look<'s, '_> {
     }
 
     /// The names of one kind, in the current keyspace or in all.
-    fn list<'n, I: Iterator<Item = &'n String>>(
+    fn list<I: Iterator<Item = &'s String>>(
         &self,
-        kind: &str,
+        kind: &'static str,
         of: impl Fn(&'s Keyspace) -> I,
     ) -> Result<Described<'s>, String> {
         let current = self.current.map(|_| self.find_keyspace(None)).transpose()?;
         let keyspaces = self.schema.keyspaces();
         let wanted = keyspaces.filter(|keyspace| current.is_none_or(|c| c.name == keyspace.name));
         let all = wanted.flat_map(|keyspace| {
-            of(keyspace).map(|name| names(keyspace, kind, name)).collect::<Vec<_>>()
+            of(keyspace).map(|name| listed(keyspace, kind, name)).collect::<Vec<_>>()
         });
         Ok(Described::Names(all.collect()))
     }
@@ -170,7 +197,11 @@ impl<'s> Look<'s, '_> {
         };
         let all = wanted.flat_map(|keyspace| {
             let each = callables(keyspace, kind).into_iter();
-            each.map(|one| [Name(&keyspace.name).to_string(), word.to_owned(), one.shown])
+            each.map(|one| Listed {
+                keyspace: &keyspace.name,
+                kind: word,
+                name: ListedName::Shown(one.shown),
+            })
         });
         Ok(Described::Names(all.collect()))
     }

@@ -110,6 +110,12 @@ impl Connection {
         self.unread = true;
     }
 
+    /// As if it had been accepted then.
+    #[cfg(test)]
+    pub(crate) fn opened_at(&mut self, opened: Instant) {
+        self.opened = opened;
+    }
+
     /// Whether a step would find something to do that no event will tell of.
     pub(crate) fn has_more(&self, load: &Load) -> bool {
         match self.state {

@@ -72,6 +72,13 @@ impl Connections {
         Some(connection)
     }
 
+    /// The first one from a slot on.
+    pub(crate) fn first_from(&self, slot: u32) -> Option<ConnectionId> {
+        let mut slots = self.slots.iter().enumerate().skip(slot as usize);
+        let (slot, place) = slots.find(|(_, slot)| slot.connection.is_some())?;
+        Some(ConnectionId { slot: slot as u32, generation: place.generation })
+    }
+
     /// The ids of all.
     pub(crate) fn ids(&self) -> Vec<ConnectionId> {
         let used = self.slots.iter().enumerate().filter(|(_, slot)| slot.connection.is_some());
@@ -166,5 +173,6 @@ mod tests {
         connections.take_to_flush(&mut list);
         assert_eq!(list, [second]);
         assert_eq!(connections.ids(), [second]);
+        assert_eq!([0, 1].map(|slot| connections.first_from(slot)), [Some(second), None]);
     }
 }

@@ -122,6 +122,8 @@ pub(crate) struct Executor {
     schema_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
+    /// Of BATCH messages that are bound in steps: what one compiles and makes may take as much as a core has for it.
+    long_batches: Semaphore,
     /// What writes the names of counter changes; made when the first has one.
     names: OnceCell<ServerStatement>,
     /// How many aggregates wait for their parts.
@@ -187,6 +189,7 @@ impl Executor {
             selects_forwarded,
             schema_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
+            long_batches: Semaphore::new(1),
             names: OnceCell::new(),
             in_parts,
         })
@@ -470,7 +473,7 @@ impl Service for Rc<Executor> {
 
     fn fell_silent(&self, session: &Rc<Session>) {
         end_of_session(session);
-        self.end_forwarded(session.id);
+        self.end_forwarded(session);
     }
 
     #[inline]

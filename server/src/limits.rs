@@ -62,6 +62,11 @@ pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often connections are looked at for these time-outs.
 pub(crate) const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a pass looks at connections for these time-outs, or closes connections; the others have their turn in the
+/// next passes.
+pub(crate) const HOUSEKEEPING_SLICE: Duration = Duration::from_micros(200);
+/// Connections that are looked at between two looks at the clock, if none is closed.
+pub(crate) const CONNECTIONS_PER_CLOCK_READ: usize = 16;
 /// How often, while requests wait that have a deadline, it is looked whether one has passed: no time-out is told later
 /// than that.
 pub(crate) const DEADLINE_INTERVAL: Duration = Duration::from_millis(20);
@@ -77,6 +82,10 @@ pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
 pub(crate) const MAIL_SLICE: Duration = Duration::from_micros(200);
 /// Requests of one connection between two looks at the clock, if all of them are short.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
+/// A BATCH message of more statements is bound in steps, behind those before it: one of 256 takes some 0.2 ms.
+pub(crate) const BATCH_AT_ONCE_STATEMENTS: usize = 256;
+/// The same of one whose statements and values have more bytes.
+pub(crate) const BATCH_AT_ONCE_BYTES: usize = 64 << 10;
 /// A request whose body has more bytes is not short: to compile or bind it may take long.
 pub(crate) const SHORT_BODY_BYTES_MAX: usize = 16 << 10;
 /// The memory that a core's buffer for records keeps from one write to the next.
@@ -207,6 +216,7 @@ const _: () =
     assert!(PEER_ANSWER_BYTES_MAX as u64 * 512 <= SHARD_MEMORY_BYTES_MIN / ANSWER_MEMORY_DIVISOR);
 const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
 const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
+const _: () = assert!(HOUSEKEEPING_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(MAIL_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);

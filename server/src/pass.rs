@@ -39,8 +39,8 @@ use crate::answers::Answers;
 use crate::connection::{Connection, Fate};
 use crate::connections::Connections;
 use crate::limits::{
-    ACCEPTS_PER_PASS, DEADLINE_INTERVAL, HOUSEKEEPING_INTERVAL, READ_BYTES, SPARE_FRAME_BYTES_MAX,
-    STOP_TIMEOUT,
+    ACCEPTS_PER_PASS, CONNECTIONS_PER_CLOCK_READ, DEADLINE_INTERVAL, HOUSEKEEPING_INTERVAL,
+    HOUSEKEEPING_SLICE, READ_BYTES, SPARE_FRAME_BYTES_MAX, STOP_TIMEOUT,
 };
 use crate::listen::ShardListeners;
 use crate::load::Load;
@@ -103,6 +103,7 @@ pub(crate) struct Pass<S> {
     ticks: Rc<Ticks>,
     /// When connections were looked at.
     housekept: Option<Instant>,
+    walks: Walks,
     scratch: Box<[u8]>,
     list: Vec<ConnectionId>,
 }
@@ -148,6 +149,7 @@ impl<S: Service> Pass<S> {
             accept_more: true,
             ticks: Rc::default(),
             housekept: None,
+            walks: Walks::default(),
             scratch: vec![0; READ_BYTES].into(),
             list: Vec::new(),
         })
@@ -159,8 +161,9 @@ impl<S: Service> Pass<S> {
         loop {
             let busy = self.pass();
             if self.on_over.is_some() && self.is_over() {
-                self.close_all();
+                self.close_all(TimeSlice::of(HOUSEKEEPING_SLICE));
             }
+            let busy = busy || self.walks.are_under_way();
             let in_flight = self.service.in_flight();
             // Where work is sparse, a pass that finds nothing would only come before the sleep.
             if busy && !(idle.is_sparse() && self.has_nothing_left()) {
@@ -191,7 +194,9 @@ impl<S: Service> Pass<S> {
             self.begin_stop();
         }
         if !self.transport.is_running() {
-            self.close_quiet();
+            self.close_quiet(TimeSlice::of(HOUSEKEEPING_SLICE));
+        } else {
+            self.walks.quiet = None;
         }
         let mut busy = self.take_events();
         busy |= self.accept();
@@ -205,9 +210,13 @@ impl<S: Service> Pass<S> {
         if self.ticks.is_due.take() {
             self.tick(self.clock.monotonic());
         }
+        if let Some(from) = self.walks.housekeeping {
+            self.run_housekeeping(from, TimeSlice::of(HOUSEKEEPING_SLICE));
+        }
         self.ticks.follow(self.service.first_deadline());
         self.stalls.ended(ANSWERING, began);
-        busy || self.accept_more || self.connections.any_to_serve()
+        let waits = self.accept_more || self.connections.any_to_serve();
+        busy || waits || self.walks.are_under_way()
     }
 
     /// Takes note of the requests of this pass: one step ends, and another begins.
@@ -222,7 +231,7 @@ impl<S: Service> Pass<S> {
     fn has_nothing_left(&self) -> bool {
         let Pass { connections, service, .. } = self;
         let waits = connections.any_to_serve() || connections.any_to_flush() || service.has_work();
-        !self.accept_more && !waits
+        !self.accept_more && !waits && !self.walks.are_under_way()
     }
 
     fn take_events(&mut self) -> bool {
@@ -407,28 +416,54 @@ impl<S: Service> Pass<S> {
         };
         if self.housekept.is_none_or(is_due) {
             self.housekept = Some(now);
-            self.run_housekeeping(now);
+            self.accept_more = true;
+            self.walks.housekeeping.get_or_insert(0);
         }
     }
 
-    fn run_housekeeping(&mut self, now: Instant) {
-        self.accept_more = true;
-        for id in self.connections.ids() {
-            let Some(connection) = self.connections.get_mut(id) else { continue };
-            if connection.check_timeouts(now, &mut self.load) == Fate::Drop {
-                self.close(id);
-                continue;
-            }
-            connection.trim();
-            let (has_unsent, has_more) = (connection.has_unsent(), connection.has_more(&self.load));
-            if has_unsent {
-                self.connections.flush(id);
-            }
-            // Others held it back, and do so no more.
-            if has_more {
-                self.connections.serve(id);
+    /// Looks at the connections from a slot on while the slice lasts.
+    fn run_housekeeping(&mut self, from: u32, slice: TimeSlice) {
+        let now = self.clock.monotonic();
+        self.walks.housekeeping = self.walk(from, slice, |pass, id| pass.look_after(id, now));
+    }
+
+    /// Closes a connection whose time is over; whether it did.
+    fn look_after(&mut self, id: ConnectionId, now: Instant) -> bool {
+        let Some(connection) = self.connections.get_mut(id) else { return false };
+        if connection.check_timeouts(now, &mut self.load) == Fate::Drop {
+            self.close(id);
+            return true;
+        }
+        connection.trim();
+        let (has_unsent, has_more) = (connection.has_unsent(), connection.has_more(&self.load));
+        if has_unsent {
+            self.connections.flush(id);
+        }
+        // Others held it back, and do so no more.
+        if has_more {
+            self.connections.serve(id);
+        }
+        false
+    }
+
+    /// Does something with each connection from a slot on, which says whether it took long, while the slice lasts; with
+    /// one at least. Where to go on; `None`: that were all.
+    fn walk(
+        &mut self,
+        from: u32,
+        slice: TimeSlice,
+        mut each: impl FnMut(&mut Self, ConnectionId) -> bool,
+    ) -> Option<u32> {
+        let (mut next, mut looked) = (from, 0);
+        while let Some(id) = self.connections.first_from(next) {
+            next = id.slot + 1;
+            looked += 1;
+            let took_long = each(self, id);
+            if (took_long || looked % CONNECTIONS_PER_CLOCK_READ == 0) && slice.is_over() {
+                return Some(next);
             }
         }
+        None
     }
 
     fn close(&mut self, id: ConnectionId) {
@@ -450,27 +485,38 @@ impl<S: Service> Pass<S> {
     }
 
     /// Ends the connections while the transport is stopped, each when what it has asked is answered and sent.
-    fn close_quiet(&mut self) {
-        for id in self.connections.ids() {
-            let Some(connection) = self.connections.get_mut(id) else { continue };
+    fn close_quiet(&mut self, slice: TimeSlice) {
+        let from = self.walks.quiet.take().unwrap_or(0);
+        self.walks.quiet = self.walk(from, slice, |pass, id| {
+            let Some(connection) = pass.connections.get_mut(id) else { return false };
             connection.end();
-            if connection.is_quiet() {
-                self.close(id);
+            let is_quiet = connection.is_quiet();
+            if is_quiet {
+                pass.close(id);
             }
-        }
+            is_quiet
+        });
     }
 
-    fn close_all(&mut self) {
-        for id in self.connections.ids() {
-            self.close(id);
-        }
-        if let Some(on_over) = self.on_over.take() {
+    /// Closes connections while the slice lasts; behind the last one the pass is over.
+    fn close_all(&mut self, slice: TimeSlice) {
+        let from = self.walks.closing.take().unwrap_or(0);
+        self.walks.closing = self.walk(from, slice, |pass, id| {
+            pass.close(id);
+            true
+        });
+        if self.walks.closing.is_none()
+            && let Some(on_over) = self.on_over.take()
+        {
             on_over();
         }
     }
 
     fn is_over(&mut self) -> bool {
         let Some(since) = self.stopping else { return false };
+        if self.walks.closing.is_some() {
+            return true;
+        }
         if self.clock.monotonic().duration_since(since) > STOP_TIMEOUT {
             let left = self.load.requests();
             tracing::warn!("stopping with {left} requests unanswered");
@@ -481,6 +527,23 @@ impl<S: Service> Pass<S> {
             .ids()
             .into_iter()
             .all(|id| connections.get_mut(id).is_none_or(|connection| connection.is_quiet()))
+    }
+}
+
+/// Where to go on, from slot to slot, with what is done to all connections and was not done in one pass.
+#[derive(Default)]
+struct Walks {
+    /// Looking for time-outs.
+    housekeeping: Option<u32>,
+    /// Closing those that have their answers, while the transport is stopped.
+    quiet: Option<u32>,
+    /// Closing all, at the end.
+    closing: Option<u32>,
+}
+
+impl Walks {
+    fn are_under_way(&self) -> bool {
+        self.housekeeping.is_some() || self.quiet.is_some() || self.closing.is_some()
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) requests: Cell<u64>,
     /// The terms of its reads that wait.
     pub(crate) reads: RefCell<Slab<Rc<Term>>>,
+    /// Where its requests that other cores answer are among those of the core.
+    pub(crate) forwarded: RefCell<Slab<u32>>,
 }
 
 impl Session {
@@ -79,6 +81,7 @@ impl Session {
             events: Cell::new(EventKinds::default()),
             requests: Cell::new(0),
             reads: RefCell::default(),
+            forwarded: RefCell::default(),
         }
     }
 }

@@ -99,6 +99,7 @@ pub(crate) struct NodeFacts<'f> {
     pub(crate) guardrails: Vec<(String, String)>,
     pub(crate) clients: Vec<Client>,
     pub(crate) prepared: Vec<PreparedInfo>,
+    /// The sizes of the tables whose rows are computed now.
     pub(crate) sizes: BTreeMap<TableId, TableSize>,
     /// The number of each core, and its requests to the disk, by class.
     pub(crate) disk_requests: Vec<(i32, [ClassCounts; IoClass::ALL.len()])>,
@@ -148,8 +149,8 @@ impl NodeFacts<'_> {
     }
 
     fn sized_tables(&self) -> impl Iterator<Item = (&Table, TableSize)> {
-        let sizes = self.sizes.iter();
-        sizes.filter_map(|(id, size)| Some((&**self.schema.table_by_id(*id)?, *size)))
+        let tables = self.tables.iter();
+        tables.filter_map(|table| Some((&***table, *self.sizes.get(&table.id)?)))
     }
 
     fn disk_usage(&self) -> Vec<Row> {
@@ -273,8 +274,7 @@ impl NodeFacts<'_> {
         let mut tokens: Vec<i64> = Node::tokens().map(|token| token.0).collect();
         tokens.push(tokens[0]);
         let mut rows = Vec::new();
-        let wanted = |table: &Table| self.wanted.object(&table.keyspace, &table.name);
-        for (table, size) in self.sized_tables().filter(|(table, _)| wanted(table)) {
+        for (table, size) in self.sized_tables() {
             let share = |n: u64| i64::try_from(n / (tokens.len() as u64 - 1)).unwrap_or(i64::MAX);
             let mean = i64::try_from(size.bytes / size.partitions.max(1)).unwrap_or(i64::MAX);
             for ends in tokens.windows(2) {

@@ -20,6 +20,7 @@ use model::TableId;
 use model::schema::IndexId;
 use uuid::Uuid;
 
+use crate::groups::Group;
 use crate::message::{Reply, Request};
 use crate::owner::ShardId;
 use crate::protocol::Protocol;
@@ -134,7 +135,6 @@ impl<P: Protocol> Shard<P> {
             Upkeep::Compact(tables) => self.background.compact_tables(tables).await?,
             Upkeep::RebuildIndexes(table, index) => {
                 self.engine.rebuild_indexes(*table, *index).await?;
-                return Ok(self.status_of(&[]));
             }
             Upkeep::Link { tag, tables, linking } => {
                 let linked = self.link_here(tag, tables, *linking).await?;
@@ -147,70 +147,51 @@ impl<P: Protocol> Shard<P> {
             }
             Upkeep::Adopt { tag, table, views } => self.adopt_here(tag, *table, views).await?,
             Upkeep::TruncateToCut(table) => self.background.truncate_to_cut(*table).await?,
-            Upkeep::EndCut(table) => {
-                self.background.end_cut(*table);
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::HoldWrites(base) => {
-                self.hold_writes(*base).await?;
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::ReleaseWrites(base) => {
-                self.engine.release_writes(*base);
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::LeaveOut(views) => {
-                self.leave_out(views).await;
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::BuildViewsAgain(bases) => {
-                self.build_views_again(bases).await?;
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::AwaitNotes => {
-                self.until_notes_are_sent().await;
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::BuildView(view) => {
-                self.build_here(*view).await?;
-                return Ok(self.status_of(&[]));
-            }
+            Upkeep::EndCut(table) => self.background.end_cut(*table),
+            Upkeep::HoldWrites(base) => self.hold_writes(*base).await?,
+            Upkeep::ReleaseWrites(base) => self.engine.release_writes(*base),
+            Upkeep::LeaveOut(views) => self.leave_out(views).await,
+            Upkeep::BuildViewsAgain(bases) => self.build_views_again(bases).await?,
+            Upkeep::AwaitNotes => self.until_notes_are_sent().await,
+            Upkeep::BuildView(view) => self.build_here(*view).await?,
             Upkeep::Close(tables) => {
                 self.engine.close_tables(tables).await?;
                 return Ok(self.status_of(tables));
             }
-            Upkeep::Open(tables) => {
-                self.engine.open_tables(tables);
-                return Ok(self.status_of(&[]));
-            }
-            Upkeep::StartSample(table) => {
-                self.engine.start_sample(*table)?;
-                return Ok(self.status_of(&[]));
-            }
+            Upkeep::Open(tables) => self.engine.open_tables(tables),
+            Upkeep::StartSample(table) => self.engine.start_sample(*table)?,
             Upkeep::EndSample => {
                 let hot = self.engine.end_sample();
                 return Ok(ShardStatus { hot, ..self.status_of(&[]) });
             }
             Upkeep::StatusOf(tables) => return Ok(self.status_of(tables)),
-            Upkeep::Status => {}
+            Upkeep::Status => return Ok(self.status_of_all().await),
         }
-        Ok(self.status())
+        Ok(self.status_of(&[]))
     }
 
-    fn status(&self) -> ShardStatus {
-        let schema = self.schema();
-        let all: Vec<TableId> = schema.tables().map(|table| table.id).collect();
-        self.status_of(&all)
+    /// The status with the sizes of all tables: they may be many, so it takes turns.
+    async fn status_of_all(&self) -> ShardStatus {
+        let (schema, mut status) = (self.schema(), self.status_of(&[]));
+        let yielder = self.runtime().yielder(Group::Background);
+        for table in schema.tables() {
+            status.tables.extend(self.size_of(table.id));
+            yielder.yield_if_due().await;
+        }
+        status
+    }
+
+    fn size_of(&self, table: TableId) -> Option<(TableId, TableSize)> {
+        Some((table, self.engine.table_size(table).ok()?))
     }
 
     /// The status, with the sizes of some tables.
     fn status_of(&self, tables: &[TableId]) -> ShardStatus {
-        let size = |id: &TableId| Some((*id, self.engine.table_size(*id).ok()?));
         ShardStatus {
             shard: self.me(),
             stats: self.engine.stats(),
             log_segments: self.engine.log_segments(),
-            tables: tables.iter().filter_map(size).collect(),
+            tables: tables.iter().filter_map(|table| self.size_of(*table)).collect(),
             forgotten: 0,
             linked: Vec::new(),
             hot: HotPartitions::default(),

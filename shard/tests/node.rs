@@ -304,7 +304,10 @@ fn memory_is_flushed_and_tables_are_truncated() {
             assert_eq!(client.keys_of(&command(keys, 10)).await, [key(i)]);
         }
         let only = Upkeep::Flush([table().id].into());
-        let statuses = client.shard.upkeep(&only).await.unwrap();
+        let flushed = client.shard.upkeep(&only).await.unwrap();
+        // Before: the sizes of all tables were computed, in one step.
+        assert!(flushed.iter().all(|status| status.tables.is_empty()), "{flushed:?}");
+        let statuses = client.shard.upkeep(&Upkeep::Status).await.unwrap();
         assert_eq!(client.shard.engine().stats().memtable_bytes, 0);
         assert!(statuses.iter().all(|status| status.stats.memtable_bytes == 0));
         assert!(statuses.iter().any(|status| status.tables[0].1.sstables > 1), "{statuses:?}");
@@ -312,7 +315,8 @@ fn memory_is_flushed_and_tables_are_truncated() {
         let scan = ReadCommand { limits: Limits::none(1 << 30), ..scan };
         assert_eq!(client.keys_of(&scan).await.len(), written as usize);
         let merge = Upkeep::Compact([table().id].into());
-        let statuses = client.shard.upkeep(&merge).await.unwrap();
+        client.shard.upkeep(&merge).await.unwrap();
+        let statuses = client.shard.upkeep(&Upkeep::Status).await.unwrap();
         let sstables: Vec<u64> = statuses.iter().map(|s| s.tables[0].1.sstables).collect();
         assert_eq!(sstables, [1, 1]);
         assert_eq!(client.keys_of(&scan).await.len(), written as usize);

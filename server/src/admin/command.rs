@@ -22,6 +22,7 @@
 //! An answer ends with the line `ok`, or is the line `error: ` and why. The set of commands is
 //! closed; names are as `system_schema` has them.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::str::SplitAsciiWhitespace;
 use std::time::Duration;
@@ -29,9 +30,9 @@ use std::time::Duration;
 use engine::TableSize;
 use model::schema::Table;
 use model::{Schema, TableId};
-use shard::Shard;
 use shard::snapshots::{Snapshot, Snapshots};
 use shard::upkeep::{ShardStatus, Upkeep};
+use shard::{Group, Shard};
 use uuid::Uuid;
 
 use crate::config::quantity;
@@ -240,7 +241,10 @@ impl Command {
             Err(why) => return refusal(&why),
         };
         match shard.upkeep(&upkeep).await {
-            Ok(statuses) if self == Command::Status => report(&schema, &statuses),
+            Ok(statuses) if self == Command::Status => {
+                let yielder = shard.runtime().yielder(Group::Background);
+                report(&schema, &statuses, || yielder.yield_if_due()).await
+            }
             Ok(statuses) if matches!(self, Command::Forget(_)) => {
                 match statuses.iter().map(|status| status.forgotten).sum() {
                     0u64 => {
@@ -409,8 +413,8 @@ pub(super) fn refusal(why: &str) -> String {
     format!("error: {}\n", why.replace('\n', " "))
 }
 
-/// One line a shard, then one line a table.
-fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
+/// One line a shard, then one line a table. `pause` is called behind each table.
+async fn report(schema: &Schema, statuses: &[ShardStatus], pause: impl AsyncFn()) -> String {
     let mut text = "shard\twrites\treads\tflushes\tcompactions\tmemtable bytes\tcache bytes\t\
                     index bytes\tlog segments\n"
         .to_owned();
@@ -431,9 +435,14 @@ fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
         "\ntable\tpartitions\tmemtable bytes\tmemtable rows\tsstables\tbytes\t\
          overwritten bytes\n",
     );
+    let mut totals: HashMap<TableId, TableSize> = HashMap::new();
+    for (table, size) in statuses.iter().flat_map(|status| &status.tables) {
+        add(totals.entry(*table).or_default(), size);
+        pause().await;
+    }
     let stored = schema.tables().filter(|table| !system::is_computed(&table.keyspace));
     for table in stored {
-        let size = total(statuses, table.id);
+        let size = totals.get(&table.id).copied().unwrap_or_default();
         let line = [
             size.partitions,
             size.memtable_bytes,
@@ -443,6 +452,7 @@ fn report(schema: &Schema, statuses: &[ShardStatus]) -> String {
             size.surplus_bytes,
         ];
         put_line(&mut text, &format!("{}.{}", table.keyspace, table.name), &line);
+        pause().await;
     }
     text.push_str("ok\n");
     text
@@ -456,19 +466,14 @@ fn put_line(text: &mut String, name: &str, numbers: &[u64]) {
     text.push('\n');
 }
 
-/// What all shards together hold of a table.
-fn total(statuses: &[ShardStatus], id: TableId) -> TableSize {
-    let mut sum = TableSize::default();
-    let of_table = |status: &ShardStatus| status.tables.iter().find(|(of, _)| *of == id).copied();
-    for (_, size) in statuses.iter().filter_map(of_table) {
-        sum.bytes += size.bytes;
-        sum.partitions += size.partitions;
-        sum.memtable_bytes += size.memtable_bytes;
-        sum.memtable_rows += size.memtable_rows;
-        sum.sstables += size.sstables;
-        sum.surplus_bytes += size.surplus_bytes;
-    }
-    sum
+/// Adds what one more shard holds of a table.
+fn add(sum: &mut TableSize, of_shard: &TableSize) {
+    sum.bytes += of_shard.bytes;
+    sum.partitions += of_shard.partitions;
+    sum.memtable_bytes += of_shard.memtable_bytes;
+    sum.memtable_rows += of_shard.memtable_rows;
+    sum.sstables += of_shard.sstables;
+    sum.surplus_bytes += of_shard.surplus_bytes;
 }
 
 #[cfg(test)]

@@ -12,39 +12,109 @@
 //!    the batch and the guardrails are checked meanwhile.
 //! 5. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
+//! A long message is a task that does the same and lets others run between two statements. One such task of a core
+//! compiles and binds at a time, in the order in which they came; a message of a few statements does it in the pass.
+//!
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
 //! `USING TIMESTAMP`. The batch is divided if it is LOGGED and its tokens have more than one owner.
 //!
 //! Not here: `BEGIN BATCH .. APPLY BATCH` as one text (`write.rs`, `cql/src/plan/batch.rs`), the message's bytes
 //! (`cql/src/frame/request/batch.rs`).
 
+use std::cell::{Cell, RefMut};
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
-use cql::bind::Bindings;
+use cql::bind::{Bindings, StatementTime};
+use cql::frame::Reader;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
-use cql::plan::{BatchSize, Records, WritePlan};
+use cql::plan::{BatchSize, Records, Scratch, WritePlan};
 use cql::prepare::{Statement, batch_timeout_warning, check_batch};
+use futures_lite::future::{or, yield_now};
 use model::Token;
+use shard::Group;
+use shard::limits::READ_SLICE;
 use shard::owner::{ShardId, Sharder};
+use shard::stalls::Work;
 
 use super::answer::WriteKind;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor, request_id};
+use super::{ExecuteError, Executor, When, request_id};
+use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS};
+use crate::statements::Answered;
+
+/// The statements of a BATCH message, and what follows from them together.
+struct Statements {
+    all: Vec<Rc<ServerStatement>>,
+    kind: BatchKind,
+    /// Whether they change counters.
+    count: bool,
+    replication: Vec<Replication>,
+}
+
+/// What a batch is beside its record.
+struct Told {
+    kind: WriteKind,
+    warnings: Vec<String>,
+    is_divided: bool,
+    is_named: bool,
+}
+
+impl Told {
+    /// The write of a record that was bound.
+    fn write<'w>(
+        self,
+        record: RefMut<'w, Vec<u8>>,
+        replication: &[Replication],
+    ) -> Result<BoundWrite<'w>, ExecuteError> {
+        let Told { kind, warnings, is_divided, is_named } = self;
+        let (timeout, not_applied) = (None, None);
+        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
+            .check(replication)
+    }
+}
+
+/// A BATCH message that is kept for a task.
+struct LongBatch {
+    /// The message's body, uncompressed.
+    body: Vec<u8>,
+    /// What stands beside the body: the name of a change of counters.
+    request_id: Option<Vec<u8>>,
+    keyspace: Option<String>,
+    /// When it came: what comes later writes over it.
+    timestamp_us: i64,
+}
 
 impl Executor {
     /// Runs a BATCH.
-    pub(super) fn batch(&self, mut call: Call, batch: &Batch<'_>, out: &mut Vec<u8>) -> Flow {
+    pub(super) fn batch(
+        self: &Rc<Self>,
+        mut call: Call,
+        batch: &Batch<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
         if let Some(trace) = &mut call.trace {
             trace.of("Execute batch of CQL3 queries", None, Some(&batch.parameters));
         }
         let keyspace = call.keyspace(batch.parameters.keyspace);
-        let bound = self.bind_batch(&mut call, batch, keyspace.as_deref());
+        let time = self.state.time(&batch.parameters);
+        if batch.len() > BATCH_AT_ONCE_STATEMENTS || batch.bytes() > BATCH_AT_ONCE_BYTES {
+            let mut body = Vec::new();
+            batch.put(call.version, &mut body);
+            let request_id = batch.parameters.request_id.map(<[u8]>::to_vec);
+            let timestamp_us = time.timestamp_us;
+            self.batch_in_steps(call, LongBatch { body, request_id, keyspace, timestamp_us });
+            return Flow::Later;
+        }
+        let bound = self.bind_batch(&mut call, batch, keyspace.as_deref(), time);
         self.submit(call, bound, out)
     }
 
@@ -53,63 +123,148 @@ impl Executor {
         call: &mut Call,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
+        time: StatementTime<'_>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let statements = at_once(self.compile_batch(call, batch, keyspace, async || ()))?;
+        self.shard.effort().rows(statements.all.len() as u64);
+        if statements.all.iter().any(is_conditional) {
+            return self.bind_conditional_batch(batch, &statements.all, &statements.replication);
+        }
+        let (mut record, mut scratch) = self.writes.buffers();
+        let buffers = (&mut *record, &mut *scratch);
+        let told = at_once(self.bind_statements(batch, &statements, time, buffers, async || ()))?;
+        told.write(record, &statements.replication)
+    }
+
+    /// Runs a long BATCH as a task.
+    #[cold]
+    fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch) {
+        let executor = self.clone();
+        let work = Work { group: Group::Requests, name: "long batch", table: None };
+        self.shard.runtime().spawn(work, async move {
+            let mut out = Vec::new();
+            let bound = executor.bind_long_batch(&mut call, &long).await;
+            if let Flow::Answered(call) = executor.submit(call, bound, &mut out) {
+                executor.replies.push(call.session.id, &out);
+                executor.finish(call, Answered::of(&out), When::InTask);
+            }
+            // The pass publishes what goes to other cores; it may be asleep.
+            executor.shard.wake().notify();
+        });
+    }
+
+    async fn bind_long_batch(
+        &self,
+        call: &mut Call,
+        long: &LongBatch,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let timeout = self.state.settings().timeouts.write;
+        let turn = async { Some(self.long_batches.take(1).await) };
+        let too_late = async {
+            self.shard.runtime().sleep(timeout).await;
+            None
+        };
+        let Some(_turn) = or(turn, too_late).await else {
+            let text = format!(
+                "Waited {} ms for the long batches before this one: nothing was written",
+                timeout.as_millis()
+            );
+            return Err(ExecuteError::Overloaded(text));
+        };
+        let LongBatch { body, request_id, keyspace, timestamp_us } = long;
+        let batch = Batch::decode(Reader::new(body), call.version);
+        let mut batch = batch.expect("it was decoded when it came");
+        batch.parameters.request_id = request_id.as_deref();
+        let slice = Cell::new(Instant::now());
+        let pause = async || {
+            if slice.get().elapsed() >= READ_SLICE {
+                yield_now().await;
+                slice.set(Instant::now());
+            }
+        };
+        let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
+        if statements.all.iter().any(is_conditional) {
+            return self.bind_conditional_batch(&batch, &statements.all, &statements.replication);
+        }
+        let timestamp_us = *timestamp_us;
+        let time = StatementTime { timestamp_us, ..self.state.time(&batch.parameters) };
+        let (mut own, mut scratch) = (Vec::new(), Scratch::default());
+        let buffers = (&mut own, &mut scratch);
+        let told = self.bind_statements(&batch, &statements, time, buffers, &pause).await?;
+        let (mut record, _) = self.writes.buffers();
+        *record = own;
+        told.write(record, &statements.replication)
+    }
+
+    /// Finds or compiles the statements, and judges them together. `pause` is called after each.
+    async fn compile_batch(
+        &self,
+        call: &mut Call,
+        batch: &Batch<'_>,
+        keyspace: Option<&str>,
+        pause: impl AsyncFn(),
+    ) -> Result<Statements, ExecuteError> {
         check_serial(&batch.parameters)?;
-        let request_id = batch.parameters.request_id;
-        let statements = self.statements_of(batch, keyspace)?;
-        self.shard.effort().rows(statements.len() as u64);
+        let all = self.statements_of(batch, keyspace, pause).await?;
         let kind = kind_of(batch.kind);
-        if let Some(first) = statements.first() {
+        if let Some(first) = all.first() {
             let place = &first.batch_places[usize::from(kind != BatchKind::Logged)];
             self.count(call, place, || first.name_of_batch(kind));
         }
-        let tables = statements.iter().filter_map(|statement| plan_of(statement).ok());
-        let counts = check_batch(kind, false, tables.map(|plan| &*plan.table))?;
+        let tables = all.iter().filter_map(|statement| plan_of(statement).ok());
+        let count = check_batch(kind, false, tables.map(|plan| &*plan.table))?;
         let mut replication: Vec<Replication> =
-            statements.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
+            all.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
-        if request_id.is_some() && !counts {
+        if batch.parameters.request_id.is_some() && !count {
             return Err(request_id::means_nothing());
         }
-        if statements.iter().any(is_conditional) {
-            let warnings = warnings_of(&statements);
-            return self.bind_conditional_batch(batch, &statements, &replication, warnings);
-        }
-        let time = self.state.time(&batch.parameters);
-        let (mut record, mut scratch) = self.writes.buffers();
-        let mut bound = self.begin_batch(kind, &mut record);
+        Ok(Statements { all, kind, count, replication })
+    }
+
+    /// Binds the statements, none of which has a condition, into a record. `pause` is called after each.
+    async fn bind_statements(
+        &self,
+        batch: &Batch<'_>,
+        statements: &Statements,
+        time: StatementTime<'_>,
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
+        pause: impl AsyncFn(),
+    ) -> Result<Told, ExecuteError> {
+        let Statements { all, kind, count, .. } = statements;
+        let mut bound = self.begin_batch(*kind, record);
         let (watched, mut told) = (self.watched_of_writes(), Vec::new());
-        for (statement, item) in statements.iter().zip(batch.statements()) {
+        for (statement, item) in all.iter().zip(batch.statements()) {
             let bindings = Bindings::new(&item.values, statement.markers(), time)?;
             let BoundBatch { record, size, .. } = &mut bound;
             let plan = plan_of(statement)?;
-            plan.bind_into_batch(&bindings, &mut scratch, record, size)?;
+            plan.bind_into_batch(&bindings, scratch, record, size)?;
             if watched.is_some() {
                 let now_us = self.state.now_us();
                 let guardrails = &self.state.settings().guardrails;
                 guardrails.check_write(plan, &bindings, now_us, &mut told)?;
             }
+            pause().await;
         }
         let mut warnings: Vec<String> =
-            warnings_of(&statements).into_iter().chain(bound.size.warnings()).collect();
+            warnings_of(all).into_iter().chain(bound.size.warnings()).collect();
         let is_divided = bound.is_divided();
         if let Some(watched) = watched {
-            self.guard_record(watched, &batch.parameters, &record, &mut told)?;
+            self.guard_record(watched, &batch.parameters, record, &mut told)?;
             warnings.append(&mut told);
         }
-        let kind =
-            WriteKind { level: batch.parameters.consistency, name: write_type(kind, counts) };
-        let is_named = self.name(request_id, &mut record)?;
-        let (timeout, not_applied) = (None, None);
-        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
-            .check(&replication)
+        let name = write_type(*kind, *count);
+        let kind = WriteKind { level: batch.parameters.consistency, name };
+        let is_named = self.name(batch.parameters.request_id, record)?;
+        Ok(Told { kind, warnings, is_divided, is_named })
     }
 
     /// The statements of a batch, each a write of a table that may be written to.
-    fn statements_of(
+    async fn statements_of(
         &self,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
+        pause: impl AsyncFn(),
     ) -> Result<Vec<Rc<ServerStatement>>, ExecuteError> {
         let mut statements: Vec<Rc<ServerStatement>> = Vec::new();
         // Of each text one: most batches have few, whose values differ.
@@ -137,6 +292,7 @@ impl Executor {
             };
             check_writable(&plan_of(&statement)?.table.keyspace)?;
             statements.push(statement);
+            pause().await;
         }
         Ok(statements)
     }
@@ -153,8 +309,16 @@ impl Executor {
     }
 }
 
+/// The output of what does not wait.
+fn at_once<T>(work: impl Future<Output = T>) -> T {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("its pauses end at once"),
+    }
+}
+
 /// What the user should know of the statements of a batch.
-fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
+pub(super) fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
     let of_statements = statements.iter().flat_map(|one| &one.compiled.warnings);
     // A batch may name one statement many thousand times.
     let once: BTreeSet<&String> = of_statements.collect();

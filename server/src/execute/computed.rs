@@ -13,7 +13,7 @@ use cql::plan::BoundRead;
 use engine::RecordTable;
 use model::read::ReadCommand;
 use model::schema::Table;
-use model::{CqlType, Schema};
+use model::{CqlType, Schema, TableId};
 use shard::Group;
 use shard::snapshots::Snapshot;
 
@@ -25,7 +25,7 @@ use crate::guardrails;
 use crate::prepared::StatementId;
 use crate::statements::AllStatements;
 use crate::system::{
-    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Wanted, put_row, virtual_table,
+    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Wanted, is_computed, put_row, virtual_table,
 };
 
 /// At most this many rows are computed within a pass, and in a step of a task, unless one table of the schema has more.
@@ -117,12 +117,11 @@ impl Executor {
         let mut facts = self.facts(&schema, wanted);
         answers.into_iter().for_each(|answer| add(&mut facts, answer));
         facts.snapshots = snapshots.into_iter().map(with_time).collect();
-        let (mut tables, mut prepared) = (Vec::new(), Vec::new());
-        match known.needs {
-            Needs::Tables | Needs::PartsOfTables => tables.extend(wanted.tables(&schema)),
-            Needs::Prepared => prepared = self.all_prepared(usize::MAX),
-            _ => {}
-        }
+        let tables = tables_of(known.needs, wanted, &schema);
+        let prepared = match known.needs {
+            Needs::Prepared => self.all_prepared(usize::MAX),
+            _ => Vec::new(),
+        };
         let steps = steps_of(known.needs, &tables, &prepared);
         let yielder = self.shard.runtime().yielder(Group::Background);
         // Earlier pages may have shown rows of the first table: those of its step do not count.
@@ -130,6 +129,11 @@ impl Executor {
         for (step, (tables, prepared)) in steps.into_iter().enumerate() {
             facts.tables = tables;
             facts.prepared = prepared.iter().map(info).collect();
+            if matches!(known.needs, Needs::Sizes | Needs::SizesOfAll) {
+                facts.sizes.clear();
+                let answers = self.sizes_of(tables).await;
+                answers.into_iter().for_each(|answer| add(&mut facts, answer));
+            }
             let rows = (known.rows)(&facts);
             for rows in rows.chunks(ROWS_AT_ONCE) {
                 let mut record = Vec::new();
@@ -143,7 +147,8 @@ impl Executor {
                 yielder.yield_if_due().await;
             }
             others += if step == 0 { 0 } else { rows.len() };
-            if wanted.rows_max().is_some_and(|most| others >= most) {
+            let most = wanted.rows_max().filter(|_| known.needs != Needs::SizesOfAll);
+            if most.is_some_and(|most| others >= most) {
                 break;
             }
             yielder.yield_if_due().await;
@@ -199,8 +204,9 @@ impl Executor {
             | Needs::Prepared
             | Needs::Tables
             | Needs::PartsOfTables
+            | Needs::Sizes
+            | Needs::SizesOfAll
             | Needs::Snapshots => Vec::new(),
-            Needs::Sizes => self.ask_all(|| Ask::Sizes).await,
             Needs::DiskRequests => self.ask_all(|| Ask::DiskRequests).await,
             Needs::DamagedFiles => self.ask_all(|| Ask::DamagedFiles).await,
             Needs::LargeData => {
@@ -212,6 +218,12 @@ impl Executor {
             Needs::Statements => vec![self.statements_of_all().await],
             Needs::Stalls => self.ask_all(|| Ask::Stalls).await,
         }
+    }
+
+    /// What all cores say of the sizes of these tables.
+    async fn sizes_of(&self, tables: &[&Arc<Table>]) -> Vec<Answer> {
+        let ids: Arc<[TableId]> = tables.iter().map(|table| table.id).collect();
+        self.ask_all(|| Ask::Sizes(ids.clone())).await
     }
 
     /// What statements have cost on all cores, those of one fingerprint added up.
@@ -251,12 +263,31 @@ impl Executor {
     }
 }
 
+/// The tables of the schema of which rows are computed; none if the virtual table needs none.
+fn tables_of<'s>(needs: Needs, wanted: Wanted<'s>, schema: &'s Schema) -> Vec<&'s Arc<Table>> {
+    let has_size = |table: &&Arc<Table>| !is_computed(&table.keyspace);
+    match needs {
+        Needs::Tables | Needs::PartsOfTables => wanted.tables(schema).collect(),
+        Needs::Sizes => wanted.tables(schema).filter(has_size).collect(),
+        Needs::SizesOfAll => schema.tables().filter(has_size).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Rows of sizes that are counted for a table: they have as many as a node has ranges, and other cores are asked for
+/// more than a few tables at a time.
+const ROWS_OF_SIZES: usize = 4;
+
 /// About how many rows the virtual table has of a table of the schema.
 fn rows_of(table: &Table, needs: Needs) -> usize {
     let parts = || {
         table.columns().len() + table.hidden().len() + table.dropped.len() + table.indexes().len()
     };
-    if needs == Needs::PartsOfTables { parts() } else { 1 }
+    match needs {
+        Needs::PartsOfTables => parts(),
+        Needs::Sizes => ROWS_OF_SIZES,
+        _ => 1,
+    }
 }
 
 /// What is computed before others run, step by step: tables of the schema, and prepared statements. Of a virtual table
@@ -267,7 +298,7 @@ fn steps_of<'s>(
     prepared: &'s [PreparedStatement],
 ) -> Vec<(&'s [&'s Arc<Table>], &'s [PreparedStatement])> {
     match needs {
-        Needs::Tables | Needs::PartsOfTables => {
+        Needs::Tables | Needs::PartsOfTables | Needs::Sizes | Needs::SizesOfAll => {
             let mut rows = tables.first().map_or(0, |first| rows_of(first, needs));
             let fits = |_: &&Arc<Table>, next: &&Arc<Table>| {
                 rows += rows_of(next, needs);

@@ -22,6 +22,7 @@ use cql::plan::{ConditionalWrite, Extent, NotApplied, WritePlan};
 use cql::prepare::Statement;
 
 use super::answer::WriteKind;
+use super::batch::warnings_of;
 use super::consistency::Replication;
 use super::statement::ServerStatement;
 use super::write::BoundWrite;
@@ -70,8 +71,8 @@ impl Executor {
         batch: &Batch<'_>,
         statements: &[Rc<ServerStatement>],
         replication: &[Replication],
-        mut warnings: Vec<String>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let mut warnings = warnings_of(statements);
         let plans = || {
             statements.iter().filter_map(|one| match &one.compiled.statement {
                 Statement::Write(plan) => Some(&**plan),

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cql::describe::{Described, Element, describe};
+use cql::describe::{Described, Element, Listed, describe};
 use cql::error::{Error, Result};
 use cql::frame::request::Parameters;
 use cql::frame::response::{ColumnSpec, Columns, Description, Envelope, OpenRows};
@@ -121,7 +121,7 @@ struct DescribedRows<'s> {
 }
 
 enum Rows<'s> {
-    Names(Vec<[String; 3]>),
+    Names(Vec<Listed<'s>>),
     Elements(Vec<Element<'s>>),
     /// One row, of these values.
     Cluster(Vec<Vec<u8>>),
@@ -182,7 +182,7 @@ impl DescribedRows<'_> {
     fn put(&self, index: usize, out: &mut Vec<u8>) {
         let mut put = |text: &String| writer::bytes(out, Some(text.as_bytes()));
         match &self.rows {
-            Rows::Names(rows) => rows[index].iter().for_each(put),
+            Rows::Names(rows) => rows[index].row().iter().for_each(put),
             Rows::Elements(rows) => rows[index].row().iter().for_each(&mut put),
             Rows::Cluster(row) => row.iter().for_each(|value| writer::bytes(out, Some(value))),
         }

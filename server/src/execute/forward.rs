@@ -32,7 +32,7 @@ use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
 use crate::limits::PEER_ANSWER_BYTES_MAX;
 use crate::prepared::StatementId;
-use crate::session::ConnectionId;
+use crate::session::Session;
 use crate::statements::Answered;
 
 /// A request that another core answers.
@@ -41,6 +41,8 @@ pub(super) struct Forwarded {
     owner: ShardId,
     /// The number by which the owner knows it, which no later request has.
     number: u32,
+    /// Its entry in the client's session.
+    of_session: usize,
 }
 
 impl Executor {
@@ -65,7 +67,8 @@ impl Executor {
         let select = Ask::Select { frame, keyspace, result_id, number };
         match self.shard.ask_later(owner, select, place) {
             Ok(()) => {
-                entry.insert(Forwarded { call, owner, number });
+                let of_session = call.session.forwarded.borrow_mut().insert(place);
+                entry.insert(Forwarded { call, owner, number, of_session });
                 Ok(())
             }
             Err(_) => Err(call),
@@ -75,7 +78,8 @@ impl Executor {
     /// Takes the answer to a forwarded request.
     #[inline]
     pub(super) fn take_answer(&self, place: u32, answer: Answer) {
-        let Forwarded { call, .. } = self.forwarded.borrow_mut().remove(place as usize);
+        let Forwarded { call, of_session, .. } = self.forwarded.borrow_mut().remove(place as usize);
+        call.session.forwarded.borrow_mut().remove(of_session);
         let (frame, lease) = match answer {
             Answer::Frame(frame) => (frame, None),
             Answer::LongFrame(frame, lease) => (frame, Some(lease)),
@@ -87,13 +91,13 @@ impl Executor {
     }
 
     /// Tells the owners of what a client reads that it is gone.
-    pub(super) fn end_forwarded(&self, session: ConnectionId) {
-        for (_, Forwarded { call, owner, number }) in self.forwarded.borrow().iter() {
-            if call.session.id == session {
-                // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
-                self.shard.wake().notify();
-                self.shard.tell_end(*owner, || Ask::EndSelect { number: *number });
-            }
+    pub(super) fn end_forwarded(&self, session: &Session) {
+        let forwarded = self.forwarded.borrow();
+        for (_, place) in session.forwarded.borrow().iter() {
+            let Forwarded { owner, number, .. } = &forwarded[*place as usize];
+            // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
+            self.shard.wake().notify();
+            self.shard.tell_end(*owner, || Ask::EndSelect { number: *number });
         }
     }
 

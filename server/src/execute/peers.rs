@@ -15,6 +15,7 @@
 //! (`computed.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cql::ddl;
 use cql::frame::response::Event;
@@ -29,15 +30,15 @@ use super::parts::{PartAnswer, PartAsk};
 use crate::answers::Lease;
 use crate::prepared::StatementId;
 use crate::statements::{StatementCounts, StatementName};
-use crate::system::{self, Client, CoreMerges, TableSize};
+use crate::system::{Client, CoreMerges, TableSize};
 
 /// A question of one core to another.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     /// Who is connected?
     Clients,
-    /// How large are the tables?
-    Sizes,
+    /// How large are these tables?
+    Sizes(Arc<[TableId]>),
     /// What was asked of the disk?
     DiskRequests,
     /// Which steps took long?
@@ -87,7 +88,7 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     /// The clients that are connected to this core.
     Clients(Vec<Client>),
-    /// The size of each table on this core.
+    /// The sizes on this core of the tables that were asked for.
     Sizes(Vec<(TableId, TableSize)>),
     /// The number of this core, and its requests to the disk, by class.
     DiskRequests(i32, Box<[ClassCounts; IoClass::ALL.len()]>),
@@ -172,7 +173,7 @@ impl Executor {
     /// Answers what this core knows by itself.
     fn answer_now(&self, ask: Ask) -> Option<Answer> {
         Some(match ask {
-            Ask::Sizes => Answer::Sizes(self.sizes()),
+            Ask::Sizes(tables) => Answer::Sizes(self.sizes(&tables)),
             Ask::DiskRequests => {
                 let counts = self.shard.engine().disk().counts();
                 Answer::DiskRequests(self.shard.me().index() as i32, Box::new(counts))
@@ -269,13 +270,11 @@ impl Executor {
         }
     }
 
-    fn sizes(&self) -> Vec<(TableId, TableSize)> {
-        let schema = self.shard.schema();
-        let user = schema.tables().filter(|table| !system::is_computed(&table.keyspace));
-        let size = |id: TableId| {
-            let size = self.shard.engine().table_size(id).ok()?;
-            Some((id, TableSize { bytes: size.bytes, partitions: size.partitions }))
+    fn sizes(&self, tables: &[TableId]) -> Vec<(TableId, TableSize)> {
+        let size = |id: &TableId| {
+            let size = self.shard.engine().table_size(*id).ok()?;
+            Some((*id, TableSize { bytes: size.bytes, partitions: size.partitions }))
         };
-        user.filter_map(|table| size(table.id)).collect()
+        tables.iter().filter_map(size).collect()
     }
 }

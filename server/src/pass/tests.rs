@@ -18,7 +18,9 @@ use cql::frame::{Consistency, Reader, writer};
 use shard::idle::InFlight;
 
 use super::*;
-use crate::limits::{FRAMES_PER_CLOCK_READ, PASS_SLICE, SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT};
+use crate::limits::{
+    FRAMES_PER_CLOCK_READ, HANDSHAKE_TIMEOUT, PASS_SLICE, SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT,
+};
 use crate::os;
 use crate::replies::Replies;
 use crate::service::Outcome;
@@ -173,6 +175,13 @@ impl Server {
             let busy = self.pass.pass();
             quiet = if busy { 0 } else { quiet + 1 };
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Looks at all connections as if it were so late.
+    fn housekeep(&mut self, now: Instant) {
+        for id in self.pass.connections.ids() {
+            self.pass.look_after(id, now);
         }
     }
 
@@ -373,7 +382,7 @@ fn an_idle_client_whose_answer_waits_for_its_turn_is_not_dropped() {
     let (mut server, mut clients) = Server::with_three_unsent();
     assert!(server.pass.flush(TimeSlice::over()));
     let much_later = server.pass.clock.monotonic() + STALLED_TIMEOUT + Duration::from_secs(1);
-    server.pass.run_housekeeping(much_later);
+    server.housekeep(much_later);
     server.run_until_idle();
     let answers: Vec<_> = clients.iter_mut().flat_map(|client| client.answers()).collect();
     assert_eq!(answers, ["1 later"; 3]);
@@ -673,4 +682,49 @@ fn the_end_of_a_client_is_told_when_it_comes_and_what_it_asked_is_answered() {
     assert_eq!(server.pass.service.silent.borrow().len(), 1);
     server.let_go();
     assert_eq!(client.answers(), ["1 later", "closed"]);
+}
+
+/// Before: all connections were looked at, and closed, in one step: 5,000 that send nothing took 50 ms.
+#[test]
+fn connections_are_closed_one_by_one_when_there_is_no_time() {
+    let close: [fn(&mut Server); 3] = [
+        |server| {
+            let from = server.pass.walks.housekeeping.unwrap_or(0);
+            server.pass.run_housekeeping(from, TimeSlice::over());
+        },
+        |server| server.pass.close_quiet(TimeSlice::over()),
+        |server| server.pass.close_all(TimeSlice::over()),
+    ];
+    for (way, close) in close.into_iter().enumerate() {
+        let mut server = Server::start();
+        let clients: Vec<Client> = (0..3).map(|_| Client::connect(&server, Version::V4)).collect();
+        server.run_until_idle();
+        for id in server.pass.connections.ids() {
+            let long_ago = Instant::now() - HANDSHAKE_TIMEOUT * 2;
+            server.pass.connections.get_mut(id).unwrap().opened_at(long_ago);
+        }
+        for left in [2, 1, 0] {
+            close(&mut server);
+            assert_eq!(server.pass.service.open.get(), left, "way {way}");
+            assert!(server.pass.walks.are_under_way(), "the core must not sleep on the others");
+        }
+        close(&mut server);
+        assert!(!server.pass.walks.are_under_way(), "way {way}");
+        drop(clients);
+    }
+}
+
+/// What goes on where it stopped looks at each connection once.
+#[test]
+fn a_walk_over_connections_goes_on_where_it_stopped() {
+    let (mut server, clients) = Server::with_three_unsent();
+    let (mut seen, mut from) = (Vec::new(), Some(0));
+    while let Some(slot) = from {
+        from = server.pass.walk(slot, TimeSlice::over(), |_, id| {
+            seen.push(id);
+            true
+        });
+    }
+    assert_eq!(seen, server.pass.connections.ids());
+    assert_eq!(seen.len(), clients.len());
 }

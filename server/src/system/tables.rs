@@ -20,8 +20,10 @@ pub(crate) enum Needs {
     Prepared,
     /// The clients of every core.
     Clients,
-    /// The sizes of the tables on every core.
+    /// The sizes of the tables on every core, of some tables of the schema at a time, as [`Needs::Tables`].
     Sizes,
+    /// The same of all tables, whose rows are not in the order of keyspaces.
+    SizesOfAll,
     /// The requests to the disk of every core.
     DiskRequests,
     /// The long steps of every core.
@@ -82,7 +84,7 @@ const TABLES: [VirtualTable; 32] = [
     table("system_views", "clients", Needs::Clients, |f| f.clients.iter().map(cassandra_client).collect()),
     table("system_views", "damaged_files", Needs::DamagedFiles, |f| f.damaged_files()),
     table("system_views", "disk_requests", Needs::DiskRequests, |f| f.disk_requests()),
-    table("system_views", "disk_usage", Needs::Sizes, |f| f.disk_usage()),
+    table("system_views", "disk_usage", Needs::SizesOfAll, |f| f.disk_usage()),
     table("system_views", "settings", Needs::Nothing, |f| f.settings()),
     table("system_views", "snapshots", Needs::Snapshots, |f| f.snapshots()),
     table("system_views", "sstable_tasks", Needs::Merges, |f| f.sstable_tasks()),

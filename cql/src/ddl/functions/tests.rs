@@ -193,7 +193,7 @@ fn functions_are_described_as_statements_that_make_them_again() {
             panic!("{text}")
         };
         match describe(&one, &db.schema, Some("ks"), |_| false) {
-            Ok(Described::Names(names)) => names.iter().map(|row| row.join(" ")).collect(),
+            Ok(Described::Names(names)) => names.iter().map(|name| name.row().join(" ")).collect(),
             Ok(Described::Elements(rows)) => {
                 rows.iter().map(|element| element.row().join(" | ")).collect()
             }

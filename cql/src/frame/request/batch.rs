@@ -120,6 +120,11 @@ impl<'a> Batch<'a> {
         self.count == 0
     }
 
+    /// Bytes of the statements with their values.
+    pub fn bytes(&self) -> usize {
+        self.items.len()
+    }
+
     /// The statements in order.
     pub fn statements(&self) -> impl ExactSizeIterator<Item = BatchStatement<'a>> + use<'a> {
         let version = self.version;

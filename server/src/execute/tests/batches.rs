@@ -3,6 +3,7 @@
 use model::Token;
 
 use super::*;
+use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS};
 
 const ROWS: usize = 8;
 
@@ -157,4 +158,78 @@ fn batches_that_hold_too_much_together_are_overloaded() {
     let refused = refused.count();
     assert!(done > 0 && refused > 0 && done + refused == count, "{done} and {refused}");
     assert_eq!(bench.query("SELECT count(*) FROM ks.long"), (done * ROWS).to_string());
+}
+
+impl Bench {
+    /// Begins a batch of these texts; what it is answered within the request.
+    fn begin_batch_of(&mut self, texts: &[String]) -> String {
+        let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
+        let statements: Vec<BatchStatement<'_>> = texts
+            .iter()
+            .map(|text| BatchStatement { text: BatchText::Query(text), values: parameters.values })
+            .collect();
+        let batch = Batch::new(BatchKind::Unlogged, &statements, parameters, VERSION, &mut items);
+        self.begin(&Request::Batch(batch));
+        let said = self.answers_to(self.client);
+        said.into_iter().map(|(_, said)| said).collect()
+    }
+}
+
+/// Before: all statements of a message were compiled and bound within the pass, 65,535 in 0.1 s.
+#[test]
+fn a_long_batch_goes_in_steps_and_a_short_one_is_judged_in_the_pass() {
+    for shards in [1, 3] {
+        let mut bench = Bench::new(shards);
+        let insert = |c: usize| format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, {c})");
+        let long = BATCH_AT_ONCE_STATEMENTS + 1;
+        for count in [long - 1, long] {
+            let mut texts: Vec<String> = (0..count).map(insert).collect();
+            texts[count - 1] = "INSERT INTO ks.nope (k) VALUES (1)".to_owned();
+            let at_once = bench.begin_batch_of(&texts);
+            let later: String = bench.answers().into_values().collect();
+            let refused = "error: table nope does not exist".to_owned();
+            let expected =
+                if count < long { (refused, String::new()) } else { (String::new(), refused) };
+            assert_eq!((at_once, later), expected, "{count} statements");
+        }
+        assert_eq!(bench.query("SELECT count(*) FROM ks.t"), "0", "all of a batch or nothing");
+        for round in 0..3 {
+            let texts: Vec<String> = (0..long).map(|c| insert(round * long + c)).collect();
+            assert_eq!(bench.begin_batch_of(&texts), "");
+        }
+        // One long text is as long as many short ones.
+        let text = format!("{} /* {} */", insert(9000), " ".repeat(BATCH_AT_ONCE_BYTES));
+        assert_eq!(bench.begin_batch_of(&[text]), "");
+        assert!(bench.answers().into_values().all(|said| said == "void"));
+        assert_eq!(bench.query("SELECT count(*) FROM ks.t"), (3 * long + 1).to_string());
+    }
+}
+
+/// What is sent behind it is written over it, though it may be bound before.
+#[test]
+fn a_long_batch_has_the_timestamp_of_when_it_came() {
+    let mut bench = Bench::new(1);
+    let all = vec![
+        "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 1)".to_owned();
+        BATCH_AT_ONCE_STATEMENTS + 1
+    ];
+    assert_eq!(bench.begin_batch_of(&all), "");
+    bench.begin_as(bench.client, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, 2)");
+    assert_eq!(bench.answers().len(), 2);
+    assert_eq!(bench.query("SELECT v FROM ks.t WHERE k = 1 AND c = 1"), "2");
+}
+
+/// Conditions are judged as in a short one, and refusals are told.
+#[test]
+fn a_long_batch_with_a_condition_is_applied_or_not() {
+    let mut bench = Bench::new(1);
+    let mut texts: Vec<String> = (0..BATCH_AT_ONCE_STATEMENTS)
+        .map(|c| format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 1)"))
+        .collect();
+    texts.push("INSERT INTO ks.t (k, c, v) VALUES (1, 900, 1) IF NOT EXISTS".to_owned());
+    for expected in ["true", "false"] {
+        assert_eq!(bench.begin_batch_of(&texts), "");
+        let said: String = bench.answers().into_values().collect();
+        assert!(said.starts_with(expected), "{said}");
+    }
 }

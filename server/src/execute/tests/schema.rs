@@ -94,6 +94,19 @@ fn computed_tables_of_many_tables_are_whole_in_steps_and_in_pages() {
             assert!(bench.pages(&all, rows).0 == whole, "{table} in pages of {rows}");
         }
     }
+    // Those of the server's own tables that are stored, too.
+    for (table, ranges) in [("size_estimates", 16), ("table_estimates", 16)] {
+        let of_ks = format!("SELECT table_name FROM system.{table} WHERE keyspace_name = 'ks'");
+        let whole = bench.query(&of_ks);
+        assert_eq!(whole.split(", ").count(), ranges * (TABLES + 4), "{table}");
+        assert!(bench.pages(&of_ks, 100).0 == whole, "{table}");
+        let all = format!("SELECT table_name, range_start FROM system.{table}");
+        let whole = bench.query(&all);
+        assert!(bench.pages(&all, 700).0 == whole, "{table} of all keyspaces");
+    }
+    let usage = bench.query("SELECT table_name FROM system_views.disk_usage");
+    assert!(usage.split(", ").count() >= TABLES + 4);
+    assert!(bench.pages("SELECT table_name FROM system_views.disk_usage", 30).0 == usage);
     let filtered = "SELECT column_name FROM system_schema.columns WHERE table_name = 't50' \
                     ALLOW FILTERING";
     assert_eq!(bench.query(filtered), "a, b, k");

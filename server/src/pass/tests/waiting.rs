@@ -38,7 +38,7 @@ fn a_frame_that_does_not_come_whole_loses_its_place() {
         let taken = if timeout == FRAME_TIMEOUT_PRESSED { fill(&mut server) } else { 0 };
         let began = Instant::now();
         for (after, said) in [(Duration::ZERO, 0), (timeout / 2, 0), (timeout, 1)] {
-            server.pass.run_housekeeping(began + after);
+            server.housekeep(began + after);
             server.run_until_idle();
             let answers = client.answers();
             assert_eq!(answers.len(), said, "{after:?}");
@@ -57,8 +57,8 @@ fn a_frame_that_does_not_come_whole_loses_its_place() {
         // Of this one it is not known whose it is.
         client.raw(&frame(9, "now")[..5]);
         server.run_until_idle();
-        server.pass.run_housekeeping(began);
-        server.pass.run_housekeeping(began + FRAME_TIMEOUT);
+        server.housekeep(began);
+        server.housekeep(began + FRAME_TIMEOUT);
         assert_eq!(client.answers(), ["closed"]);
     }
 }
@@ -72,7 +72,7 @@ fn a_frame_that_comes_slowly_behind_others_has_its_own_time() {
         let (first, next) = (frame(1, "now"), frame(2, "now"));
         client.raw(&[&first[..], &next[..15]].concat());
         server.run_until_idle();
-        server.pass.run_housekeeping(began + FRAME_TIMEOUT / 2 * turn);
+        server.housekeep(began + FRAME_TIMEOUT / 2 * turn);
         client.raw(&next[15..]);
         server.run_until_idle();
         assert_eq!(client.answers(), ["1 now", "2 now"]);
@@ -93,7 +93,7 @@ fn a_client_that_others_held_back_goes_on_when_they_are_done() {
     server.run_until_idle();
     assert!(client.answers().is_empty(), "it waits for its answer, as the core has much to do");
     empty(&mut server, taken);
-    server.pass.run_housekeeping(Instant::now());
+    server.housekeep(Instant::now());
     server.run_until_idle();
     assert_eq!(client.answers(), ["2 now"]);
 }
