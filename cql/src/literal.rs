@@ -56,7 +56,8 @@ pub fn assignable(kind: LiteralKind, ty: &CqlType) -> bool {
         LiteralKind::Uuid => matches!(ty, Uuid | Timeuuid),
         LiteralKind::Float => matches!(ty, Decimal | Double | Float),
         LiteralKind::Boolean => matches!(ty, Boolean),
-        LiteralKind::Hex => matches!(ty, Blob),
+        // A byte may be written so. (Where nothing is expected, it is one in Cassandra, and a blob here.)
+        LiteralKind::Hex => matches!(ty, Blob | Tinyint),
         LiteralKind::Duration => matches!(ty, CqlType::Duration),
     }
 }
@@ -96,7 +97,9 @@ pub fn constant(literal: &Literal, ty: &CqlType, receiver: &str) -> Result<Vec<u
         )));
     }
     match (ty, literal.kind) {
-        (CqlType::Custom(_), LiteralKind::Hex) => checked_blob(&literal.text, ty),
+        (CqlType::Custom(_) | CqlType::Tinyint, LiteralKind::Hex) => {
+            checked_blob(&literal.text, ty)
+        }
         _ => from_text(&literal.text, ty),
     }
 }

@@ -23,7 +23,7 @@ use model::CqlType;
 
 use super::function::{Function, UserCallee};
 use super::{Signature, Term};
-use crate::lang::ast::{Expr, Literal};
+use crate::lang::ast::{Expr, Literal, LiteralKind};
 use crate::literal;
 use crate::steps::step;
 
@@ -252,6 +252,8 @@ fn worst(fits: impl Iterator<Item = Fit>) -> Fit {
 fn literal_fit(literal: &Literal, ty: &CqlType) -> Fit {
     match ty {
         _ if literal::natural_type(literal).as_ref() == Some(ty) => Fit::Exact,
+        // In Cassandra it is a tinyint of itself, so that `0x01 + 1` is an int.
+        CqlType::Tinyint if literal.kind == LiteralKind::Hex => Fit::Exact,
         // A literal may be a tuple as text: '1:a'.
         CqlType::Tuple(_) => Fit::Weak,
         _ if literal::assignable(literal.kind, ty) => Fit::Weak,

@@ -103,7 +103,7 @@ fn outcome(
             }))
         }
         CqlType::Decimal => {
-            let (Some(a), Some(b)) = (operand(left), operand(right)) else { return Ok(None) };
+            let (Some(a), Some(b)) = (operand(left)?, operand(right)?) else { return Ok(None) };
             of_decimal(op, &a, &b).map(|number| Some(number.to_bytes()))
         }
         CqlType::Varint => {
@@ -176,11 +176,18 @@ pub(super) fn decimal((ty, value): (&CqlType, &[u8])) -> Option<Decimal> {
 }
 
 /// An operand beside a decimal. As in Cassandra it goes by way of a double, unless it has more
-/// digits than that anyway: so 3 is 3.0, and the result has a digit more.
-fn operand((ty, value): (&CqlType, &[u8])) -> Option<Decimal> {
-    match ty {
-        CqlType::Decimal | CqlType::Varint => decimal((ty, value)),
-        _ => decimal((&CqlType::Double, &float((ty, value))?.to_be_bytes())),
+/// digits than that anyway: so 3 is 3.0, and the result has a digit more. `None` for an empty value.
+fn operand((ty, value): (&CqlType, &[u8])) -> Result<Option<Decimal>, String> {
+    if matches!(ty, CqlType::Decimal | CqlType::Varint) {
+        return Ok(decimal((ty, value)));
+    }
+    match float((ty, value)) {
+        Some(number) if number.is_nan() => Err("A NaN cannot be converted into a decimal".into()),
+        Some(number) if number.is_infinite() => {
+            Err("An infinite number cannot be converted into a decimal".into())
+        }
+        Some(number) => Ok(decimal((&CqlType::Double, &number.to_be_bytes()))),
+        None => Ok(None),
     }
 }
 

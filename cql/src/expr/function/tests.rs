@@ -152,6 +152,37 @@ fn quotients_and_remainders_of_decimals_have_the_scale_that_java_gives_them() {
     assert_eq!(db.ok("SELECT a % i FROM t"), "3");
 }
 
+/// Before: the result was null.
+#[test]
+fn a_decimal_beside_what_is_no_number_is_refused() {
+    let mut db = Database::with("k int PRIMARY KEY, d decimal, f float, g double");
+    db.ok("INSERT INTO t (k, d, f, g) VALUES (1, 1, NaN, -Infinity)");
+    assert_eq!(
+        db.err("SELECT d + f FROM t"),
+        "the operation 'decimal + float' failed: A NaN cannot be converted into a decimal"
+    );
+    assert_eq!(
+        db.err("SELECT g / d FROM t"),
+        "the operation 'double / decimal' failed: An infinite number cannot be converted into a decimal"
+    );
+    db.ok("INSERT INTO t (k, f, g) VALUES (1, NaN, 1)");
+    db.ok("DELETE d FROM t WHERE k = 1");
+    assert_eq!(db.ok("SELECT d + g FROM t"), "null");
+}
+
+/// Before: such a constant was a blob and nothing else.
+#[test]
+fn a_tinyint_may_be_written_as_a_byte() {
+    let mut db = Database::with("k int PRIMARY KEY, y tinyint, b blob");
+    db.ok("INSERT INTO t (k, y, b) VALUES (1, 0xfe, 0xfe)");
+    let shown = "-2, \"0xfe\", 2, 3, \"\\\"0xfe\\\"\"";
+    assert_eq!(db.ok("SELECT y, b, abs(0xfe), 0x01 + 0x02, to_json(0xfe) FROM t"), shown);
+    assert_eq!(db.ok("SELECT 0x01 + 1, y + 0x01, k + 0x01 FROM t"), "2, -1, 2");
+    assert_eq!(db.ok("SELECT k FROM t WHERE y IN (3, 0xfe) ALLOW FILTERING"), "1");
+    assert!(db.err("INSERT INTO t (k, y) VALUES (1, 0xfefe)").contains("tinyint"));
+    assert!(db.err("INSERT INTO t (k) VALUES (0x01)").contains("Invalid HEX constant"));
+}
+
 /// Before: a day began at midnight before 1970, too, where Cassandra cuts off towards 1970.
 #[test]
 fn the_date_of_a_time_before_1970_is_cassandras() {
