@@ -95,6 +95,8 @@ pub(crate) struct Damage {
     has_unopened: Cell<bool>,
     /// Views that are open and of which something is wrong.
     noted: RefCell<BTreeMap<ViewId, DamagedView>>,
+    /// How many merges have failed by each of these files.
+    merge_failures: RefCell<BTreeMap<Uuid, u32>>,
 }
 
 impl Damage {
@@ -137,11 +139,23 @@ impl Damage {
         self.noted.borrow_mut().entry(view.entry.id()).or_insert(view);
     }
 
+    /// Notes that one more merge has failed by this file; how many have by now.
+    pub(crate) fn note_merge_failure(&self, sstable: Uuid) -> u32 {
+        let mut failures = self.merge_failures.borrow_mut();
+        let count = failures.entry(sstable).or_default();
+        *count = count.saturating_add(1);
+        *count
+    }
+
     /// Forgets notes of views that are gone.
     pub(crate) fn keep_notes_of(&self, views: &[View]) {
         let mut noted = self.noted.borrow_mut();
         if !noted.is_empty() {
             noted.retain(|id, _| views.iter().any(|view| view.entry.id() == *id));
+        }
+        let mut failures = self.merge_failures.borrow_mut();
+        if !failures.is_empty() {
+            failures.retain(|file, _| views.iter().any(|view| view.entry.sstable == *file));
         }
     }
 

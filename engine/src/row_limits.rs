@@ -201,8 +201,8 @@ impl Table {
     }
 }
 
-/// The rows of one partition that are large in files, by their clusterings, each with its view. The files are asked once
-/// for a mutation, whatever number of rows it has.
+/// The rows of one partition that are large in files, by their clusterings, each with its view. The files are asked
+/// once for a mutation, whatever number of rows it has.
 struct NamedRows<'v>(Vec<(&'v View, &'v LargeRow)>);
 
 impl<'v> NamedRows<'v> {

@@ -103,8 +103,6 @@ pub(crate) struct Table {
     pub(crate) damage: Damage,
     /// Files that no compaction can merge: they stay as they are, and are read.
     quarantine: RefCell<Vec<ViewId>>,
-    /// How many merges have failed by each of these files.
-    merge_failures: RefCell<BTreeMap<Uuid, u32>>,
     /// To where it is to be truncated.
     pub(crate) cut: CutCell,
     pub(crate) truncations: Truncations,
@@ -255,7 +253,6 @@ impl Table {
             merging: RefCell::default(),
             damage: Damage::default(),
             quarantine: RefCell::default(),
-            merge_failures: RefCell::default(),
             cut: CutCell::default(),
             truncations: Truncations::default(),
             closed: Cell::new(false),
@@ -502,11 +499,6 @@ impl Table {
         self.evaluation.changed();
         self.damage.keep_notes_of(&views);
         self.quarantine.borrow_mut().retain(|id| views.iter().any(|view| view.entry.id() == *id));
-        let mut failures = self.merge_failures.borrow_mut();
-        if !failures.is_empty() {
-            failures.retain(|file, _| views.iter().any(|view| view.entry.sstable == *file));
-        }
-        drop(failures);
         *self.views.borrow_mut() = views;
         self.index_state.settled.set(None);
         *self.lanes.borrow_mut() = None;
@@ -540,14 +532,6 @@ impl Table {
         let (kind, error) = (DamageKind::Unmergeable, error.clone());
         self.damage.note(DamagedView { entry, kind, error, since_s: Some(now_s) });
         self.evaluation.changed();
-    }
-
-    /// Notes that one more merge has failed by this file; how many have by now.
-    pub(crate) fn note_merge_failure(&self, sstable: Uuid) -> u32 {
-        let mut failures = self.merge_failures.borrow_mut();
-        let count = failures.entry(sstable).or_default();
-        *count = count.saturating_add(1);
-        *count
     }
 
     /// Whether compactions leave a file alone.

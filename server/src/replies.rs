@@ -111,7 +111,8 @@ impl Replies {
         self.wake.notify();
     }
 
-    /// Hands over a whole frame, with its lease if it has one. Its buffer comes back if the frame was short, and copied.
+    /// Hands over a whole frame, with its lease if it has one. Its buffer comes back if the frame was short, and
+    /// copied.
     pub(crate) fn hand_over(
         &self,
         to: ConnectionId,

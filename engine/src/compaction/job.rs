@@ -188,7 +188,8 @@ impl Engine {
                 let path = |view: &View| layout::sstable_path(view.entry.table, view.entry.sstable);
                 let input = inputs.iter().find(|view| path(view).as_str() == file);
                 let sstable = input.map(|view| view.entry.sstable);
-                let failures = sstable.map_or(0, |sstable| table.note_merge_failure(sstable));
+                let failures =
+                    sstable.map_or(0, |sstable| table.damage.note_merge_failure(sstable));
                 if failures >= JOB_QUARANTINE_FAILURES {
                     quarantine(&|view| Some(view.entry.sstable) == sstable);
                 }

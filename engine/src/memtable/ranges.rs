@@ -1,5 +1,5 @@
-//! The range tombstones of one partition: borders that tile its clusterings, each with the deletion that holds from there
-//! to the next one.
+//! The range tombstones of one partition: borders that tile its clusterings, each with the deletion that holds from
+//! there to the next one.
 //!
 //! ```text
 //! a ──10── f                     ┐
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Borders lie in chunks. A tombstone changes borders in the chunks of its two ends, and is noted once for each chunk
-//! that lies inside of it: so one that covers any number of others costs a step of bounded length, whether it is stronger
-//! than they are or changes nothing.
+//! that lies inside of it: so one that covers any number of others costs a step of bounded length, whether it is
+//! stronger than they are or changes nothing.
 //!
 //! Invariants
 //! 1. Borders ascend, and before the first one nothing is deleted.

@@ -211,8 +211,8 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
     }
 }
 
-/// What a walk over these keys takes at most, in bytes: the pieces of all owners, its keys twice, and the slices with it
-/// and with what each owner is asked.
+/// What a walk over these keys takes at most, in bytes: the pieces of all owners, its keys twice, and the slices with
+/// it and with what each owner is asked.
 pub fn walk_bytes(command: &ReadCommand, sharder: Sharder, piece_bytes: u64) -> u64 {
     let mut is_owner = vec![false; sharder.shards()];
     keys_left(command)

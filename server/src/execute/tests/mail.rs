@@ -4,7 +4,7 @@ use shard::limits::EFFORT_PER_CLOCK_READ;
 
 use super::*;
 
-/// So many reads of a partition of the second core, asked of the first, and sent.
+/// How many reads of a partition of the second core were asked of the first, and sent.
 fn asked_of_the_other(bench: &mut Bench, text: impl Fn(i32) -> String) -> usize {
     const MANY: usize = 40;
     let of_the_other = |bench: &mut Bench, k: i32| {
