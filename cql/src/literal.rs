@@ -7,6 +7,7 @@
 
 mod composite;
 mod duration;
+mod float;
 mod number;
 mod show;
 mod text;

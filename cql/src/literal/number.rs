@@ -17,6 +17,7 @@ use std::str::FromStr;
 use model::CqlType;
 use num_bigint::BigInt;
 
+use super::float::double_text;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX, NUMBER_DIGITS_MAX};
 
@@ -102,7 +103,7 @@ pub fn check_number_bytes(ty: &CqlType, value: &[u8]) -> Result<()> {
 pub(super) fn narrowest_float(text: &str) -> CqlType {
     let exact =
         text.parse::<f64>().ok().zip(Decimal::parse(text)).is_some_and(|(double, decimal)| {
-            Decimal::parse(&double.to_string()).is_some_and(|shown| shown.equals(&decimal))
+            Decimal::parse(&double_text(double)).is_some_and(|shown| shown.equals(&decimal))
         });
     if exact { CqlType::Double } else { CqlType::Decimal }
 }

@@ -1,7 +1,6 @@
 //! Scalars as text, as Cassandra shows them: the other way of `from_text`.
 //!
-//! Numbers are shown as Java shows them: a float by the fewest digits that read back as the same float, with an
-//! exponent below 0.001 and from 10,000,000 on. Times are UTC.
+//! Numbers are shown as Java shows them (floats: `float.rs`). Times are UTC.
 //!
 //! Invariant: a number longer than `NUMBER_BYTES_MAX` is refused, since the time grows with the square of its length.
 //!
@@ -14,6 +13,7 @@ use model::CqlType;
 use model::types::hex;
 use num_bigint::BigInt;
 
+use super::float::{double_text, float_text};
 use super::{Decimal, Duration, EPOCH_DAYS_BIAS, MILLIS_OF_DAY, check_number_bytes, civil_of_days};
 use crate::error::{Error, Result};
 
@@ -31,12 +31,8 @@ pub fn to_text(ty: &CqlType, value: &[u8]) -> Result<String> {
         CqlType::Blob => hex(value),
         ty if ty.is_composite() => hex(value),
         CqlType::Boolean => (value != [0]).to_string(),
-        CqlType::Float => {
-            java_float(f32::from_be_bytes(array(value).ok_or_else(broken)?), 1e-3, 1e7)
-        }
-        CqlType::Double => {
-            java_float(f64::from_be_bytes(array(value).ok_or_else(broken)?), 1e-3, 1e7)
-        }
+        CqlType::Float => float_text(f32::from_be_bytes(array(value).ok_or_else(broken)?)),
+        CqlType::Double => double_text(f64::from_be_bytes(array(value).ok_or_else(broken)?)),
         CqlType::Decimal => Decimal::from_bytes(value).ok_or_else(broken)?.to_string(),
         // Of the other classes one is left, that of UUIDs.
         CqlType::Uuid | CqlType::Timeuuid | CqlType::Custom(_) => {
@@ -90,32 +86,4 @@ fn time_text(nanos: i64) -> String {
     let (seconds, nanos) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     format!("{hours:02}:{minutes:02}:{seconds:02}.{nanos:09}")
-}
-
-/// As Java's `toString`: plain between `small` and `large`, else `1.5E10`.
-fn java_float<F>(number: F, small: F, large: F) -> String
-where
-    F: Copy
-        + PartialOrd
-        + Default
-        + std::fmt::Debug
-        + std::fmt::LowerExp
-        + std::ops::Neg<Output = F>,
-{
-    let zero = F::default();
-    let size = if number < zero { -number } else { number };
-    let plain = size == zero || (size >= small && size < large);
-    let shown = format!("{number:?}");
-    if shown == "inf" || shown == "-inf" {
-        return shown.replace("inf", "Infinity");
-    }
-    if plain || shown == "NaN" {
-        return shown;
-    }
-    let (mantissa, exponent) = format!("{number:e}")
-        .split_once('e')
-        .map(|(mantissa, exponent)| (mantissa.to_owned(), exponent.to_owned()))
-        .expect("the format has an exponent");
-    let point = if mantissa.contains('.') { "" } else { ".0" };
-    format!("{mantissa}{point}E{exponent}")
 }
