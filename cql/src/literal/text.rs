@@ -68,13 +68,10 @@ fn address_text(address: Ipv6Addr) -> String {
     }
 }
 
-/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`. A year before 1 is counted back from it, as
-/// Java's `yyyy` has it: the year 0 is shown as 0001. (Of a date it is shown as 0000.)
+/// A timestamp in ms as ISO text in UTC, such as `2026-11-21T12:34:56.789Z`. A year before 1 has a sign, as that of a date
+/// has; Cassandra counts such years back from 1, and its text is read as another time.
 pub(crate) fn timestamp_text(millis: i64, separator: char) -> String {
-    let mut date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
-    if date.year < 1 {
-        date.year = 1 - date.year;
-    }
+    let date = civil_of_days(millis.div_euclid(MILLIS_OF_DAY));
     let time = millis.rem_euclid(MILLIS_OF_DAY);
     let (seconds, millis) = (time / 1000, time % 1000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

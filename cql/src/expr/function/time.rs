@@ -23,19 +23,15 @@ use crate::bind::UUID_EPOCH_TICKS;
 use crate::error::{Error, Result};
 use crate::literal::{EPOCH_DAYS_BIAS, MILLIS_OF_DAY};
 
-/// Milliseconds of a second.
-const MILLIS_OF_SECOND: i64 = 1000;
-/// Seconds of a day.
-const SECONDS_OF_DAY: i64 = MILLIS_OF_DAY / MILLIS_OF_SECOND;
 /// Ticks of a millisecond.
 const TICKS_OF_MILLI: i64 = 10_000;
 /// Ticks since 1582 have 60 bits in a timeuuid.
 const TIMEUUID_TICKS_END: u64 = 1 << 60;
 
-/// A date in wire form. A time before 1970 is of the day after, but at midnight: Cassandra's `Duration.toDays` cuts off
-/// whole seconds towards 1970.
+/// A date in wire form. Before 1970, too, a day begins at midnight; Cassandra cuts off towards 1970 there, and says that
+/// noon of one day is of the next.
 pub(super) fn date_of_millis(millis: i64) -> Result<u32> {
-    let days = millis.div_euclid(MILLIS_OF_SECOND) / SECONDS_OF_DAY + EPOCH_DAYS_BIAS;
+    let days = millis.div_euclid(MILLIS_OF_DAY) + EPOCH_DAYS_BIAS;
     u32::try_from(days).map_err(|_| Error::invalid(format!("{millis} is no date")))
 }
 
