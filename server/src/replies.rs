@@ -1,7 +1,7 @@
 //! The answers that are not made inside a request: from tasks and the log to the pass.
 //!
 //! A task, or the log's completion, appends the frame of an answer and wakes the pass, which hands
-//! each frame to its connection: a pass all short ones, and of long ones as many as its time allows. Invariant: frames
+//! each frame to its connection, as many as its time allows. Invariant: frames
 //! are delivered in the order in which they were made, each once.
 //!
 //! ```text
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use shard::notify::Notify;
 
-use crate::limits::SPARE_FRAME_BYTES_MAX;
+use crate::limits::{ANSWERS_PER_CLOCK_READ, SPARE_FRAME_BYTES_MAX};
 use crate::session::ConnectionId;
 
 /// Late answers of one core, from tasks and the log to the pass.
@@ -51,6 +51,21 @@ enum Place {
 }
 
 impl Ready {
+    /// Gives up the bytes of what was delivered, if they are many: there may be no pass that delivers all.
+    fn forget_delivered(&mut self) {
+        let begin = self.begin;
+        if begin < KEPT_BYTES_MAX {
+            return;
+        }
+        self.bytes.drain(..begin);
+        self.begin = 0;
+        for (_, place) in &mut self.frames {
+            if let Place::Shared(end) = place {
+                *end -= begin;
+            }
+        }
+    }
+
     /// Appends the answers that became ready later.
     fn append(&mut self, later: Ready) {
         let shift = self.bytes.len() - later.begin;
@@ -100,7 +115,8 @@ impl Replies {
         self.put(to, |out| out.extend_from_slice(frame));
     }
 
-    /// Takes what is ready, in order, up to a long frame at which `is_over`: what is behind it stays.
+    /// Takes what is ready, in order, until `is_over`, which is asked after each long frame and after every few short
+    /// ones: what is behind stays.
     pub(crate) fn deliver(
         &self,
         mut deliver: impl FnMut(ConnectionId, &[u8]),
@@ -116,6 +132,9 @@ impl Replies {
                 Place::Shared(end) => {
                     deliver(*to, &bytes[*begin..*end]);
                     *begin = *end;
+                    if delivered % ANSWERS_PER_CLOCK_READ == 0 && is_over() {
+                        break;
+                    }
                 }
                 Place::Own(frame) => {
                     deliver(*to, frame);
@@ -128,6 +147,7 @@ impl Replies {
         frames.drain(..delivered);
         let mut ready = self.ready.borrow_mut();
         if !taken.frames.is_empty() {
+            taken.forget_delivered();
             taken.append(std::mem::take(&mut *ready));
             *ready = taken;
         } else if ready.frames.is_empty() {
