@@ -5,7 +5,7 @@ use shard::limits::EFFORT_PER_CLOCK_READ;
 use super::*;
 use crate::limits::ANSWERS_PER_CLOCK_READ;
 
-/// So many reads of a partition of the second core, asked of the first, and sent.
+/// Reads of a partition of the second core, asked of the first, and sent; how many.
 fn asked_of_the_other(bench: &mut Bench, text: impl Fn(i32) -> String) -> usize {
     const MANY: usize = 40;
     let of_the_other = |bench: &mut Bench, k: i32| {
