@@ -14,6 +14,7 @@
 //! 2. While too much is unsent or unanswered, here or on the whole core, nothing is read: the client feels it by TCP.
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::rc::Rc;
@@ -52,7 +53,7 @@ pub(crate) struct Connection {
     /// The kernel may have more than we read.
     unread: bool,
     /// Requests without an answer: stream, and what they count against the shard's memory.
-    waiting: Vec<(i16, u32)>,
+    waiting: VecDeque<(i16, u32)>,
     /// Something was flushed since the last [`trim`](Connection::trim).
     touched: bool,
     /// What its frame that is not whole counts against the shard's memory.
@@ -94,7 +95,7 @@ impl Connection {
             input: Vec::new(),
             backlog: false,
             unread: true,
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             touched: true,
             partial_bytes: 0,
             arriving: None,
@@ -341,7 +342,9 @@ impl Connection {
         let stream = frame[2..4].try_into().map(i16::from_be_bytes).expect("a frame has a header");
         if stream >= 0 {
             let index = self.waiting.iter().position(|(waits, _)| *waits == stream);
-            let (_, bytes) = self.waiting.swap_remove(index.expect("an answer has its request"));
+            // Most answers come in order: it is among the first, and what is behind it keeps its order.
+            let waited = index.and_then(|index| self.waiting.remove(index));
+            let (_, bytes) = waited.expect("an answer has its request");
             load.release(bytes);
         }
         self.writer.frame(|out| out.extend_from_slice(frame));
@@ -475,7 +478,7 @@ impl Connection {
 struct Serve<'a> {
     session: &'a Rc<Session>,
     writer: &'a mut FrameWriter,
-    waiting: &'a mut Vec<(i16, u32)>,
+    waiting: &'a mut VecDeque<(i16, u32)>,
     load: &'a mut Load,
 }
 
@@ -520,7 +523,7 @@ impl Serve<'_> {
             Outcome::Answered => {}
             Outcome::Later => {
                 load.take(body_bytes);
-                waiting.push((header.stream, body_bytes));
+                waiting.push_back((header.stream, body_bytes));
             }
         }
         chosen.filter(|_| session.stage.get() == Stage::Ready)

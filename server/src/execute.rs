@@ -47,7 +47,7 @@ mod write;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use answer::ExecuteError;
 use call::{Call, Flow};
@@ -80,7 +80,7 @@ use trace::Trace;
 use write::Writes;
 
 use crate::answers::Answers;
-use crate::limits::MAIL_SLICE;
+use crate::limits::{MAIL_SLICE, WRITES_SLICE};
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
@@ -447,17 +447,32 @@ impl Executor {
         });
     }
 
-    /// Takes mail while the slice lasts, and answers what is done.
-    pub(crate) fn poll_within(self: &Rc<Self>, slice: TimeSlice) -> bool {
+    /// Takes mail, and answers what is done, while the slices last that `begin` begins.
+    pub(crate) fn poll_within(self: &Rc<Self>, begin: impl Fn(Duration) -> TimeSlice) -> bool {
+        let slice = begin(MAIL_SLICE);
         let take = |incoming| match incoming {
             Incoming::Question(asker, ask) => self.answer(asker, ask),
             Incoming::Answer(number, answer) => self.take_answer(number, answer),
         };
         let mail = self.shard.drain_mail(take, || slice.is_over());
         let resumed = self.resume();
-        self.answer_writes();
+        self.answer_writes(begin(WRITES_SLICE));
         self.shard.publish();
         mail || resumed
+    }
+
+    /// Ends what is late, and answers such writes while the slice lasts; whether some are left.
+    pub(crate) fn end_late_within(&self, now: Instant, slice: TimeSlice) -> bool {
+        self.deadlines.begin();
+        for session in self.state.sessions().borrow().values() {
+            session
+                .reads
+                .borrow()
+                .iter()
+                .for_each(|(_, term)| self.deadlines.wake_if_late(term, now));
+        }
+        self.peer_terms.wake_late(&self.deadlines, now);
+        self.answer_late_writes(now, slice)
     }
 }
 
@@ -515,20 +530,11 @@ impl Service for Rc<Executor> {
     }
 
     fn poll(&self) -> bool {
-        self.poll_within(TimeSlice::of(MAIL_SLICE))
+        self.poll_within(TimeSlice::of)
     }
 
-    fn end_late(&self, now: Instant) {
-        self.deadlines.begin();
-        for session in self.state.sessions().borrow().values() {
-            session
-                .reads
-                .borrow()
-                .iter()
-                .for_each(|(_, term)| self.deadlines.wake_if_late(term, now));
-        }
-        self.peer_terms.wake_late(&self.deadlines, now);
-        self.answer_late_writes(now);
+    fn end_late(&self, now: Instant) -> bool {
+        self.end_late_within(now, TimeSlice::of(WRITES_SLICE))
     }
 
     #[inline]

@@ -80,6 +80,10 @@ pub(crate) const FRAMES_PER_STEP: usize = 256;
 pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
 /// How long a pass does what other cores ask and takes their answers. It shares a step with the answers of this core.
 pub(crate) const MAIL_SLICE: Duration = Duration::from_micros(200);
+/// How long a pass answers writes that are done, and as long those that are not done in time.
+pub(crate) const WRITES_SLICE: Duration = Duration::from_micros(200);
+/// Writes that are answered, or short answers that are delivered, between two looks at the clock.
+pub(crate) const ANSWERS_PER_CLOCK_READ: usize = 64;
 /// Requests of one connection between two looks at the clock, if all of them are short.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
 /// A BATCH message of more statements is bound in steps, behind those before it: one of 256 takes some 0.2 ms.
@@ -217,6 +221,7 @@ const _: () =
 const _: () = assert!(FRAME_TIMEOUT_PRESSED.as_millis() < FRAME_TIMEOUT.as_millis());
 const _: () = assert!(DEADLINE_INTERVAL.as_millis() < HOUSEKEEPING_INTERVAL.as_millis());
 const _: () = assert!(HOUSEKEEPING_SLICE.as_micros() < PASS_SLICE.as_micros());
+const _: () = assert!(WRITES_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(MAIL_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);

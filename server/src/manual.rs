@@ -298,10 +298,38 @@ impl ManualServer {
         busy
     }
 
-    /// One poll of a core whose time for mail is over. Whether anything was done.
+    /// Runs the tasks that were woken.
+    #[cfg(test)]
+    pub(crate) fn run_tasks(&self) -> bool {
+        self.node.manual().run_ready()
+    }
+
+    /// One poll of a core whose time is over. Whether anything was done.
     #[cfg(test)]
     pub(crate) fn poll_out_of_time(&self, shard: usize) -> bool {
-        self.cores[shard].executor.poll_within(crate::time_slice::TimeSlice::over())
+        self.cores[shard].executor.poll_within(|_| crate::time_slice::TimeSlice::over())
+    }
+
+    /// A core whose time is over looks what is late so much later. Whether there is more.
+    #[cfg(test)]
+    pub(crate) fn end_late_out_of_time(&self, shard: usize, later: Duration) -> bool {
+        let ManualCore { executor, clock } = &self.cores[shard];
+        executor.end_late_within(clock.monotonic() + later, crate::time_slice::TimeSlice::over())
+    }
+
+    /// Delivers what a core has answered, up to where a pass without time stops: how many answers.
+    #[cfg(test)]
+    pub(crate) fn deliver_out_of_time(&mut self, shard: usize) -> usize {
+        let ManualServer { cores, clients, .. } = self;
+        let mut delivered = 0;
+        let deliver = |to: ConnectionId, frame: &[u8]| {
+            delivered += 1;
+            let client = &mut clients[to.slot as usize];
+            client.waiting -= usize::from(!is_event(frame));
+            client.writer.frame(|out| out.extend_from_slice(frame));
+        };
+        cores[shard].executor.replies().deliver(deliver, || true);
+        delivered
     }
 
     /// Turns until every request of the client is answered.

@@ -215,7 +215,7 @@ impl<S: Service> Pass<S> {
         }
         self.ticks.follow(self.service.first_deadline());
         self.stalls.ended(ANSWERING, began);
-        let waits = self.accept_more || self.connections.any_to_serve();
+        let waits = self.accept_more || self.connections.any_to_serve() || self.ticks.is_due.get();
         busy || waits || self.walks.are_under_way()
     }
 
@@ -231,7 +231,7 @@ impl<S: Service> Pass<S> {
     fn has_nothing_left(&self) -> bool {
         let Pass { connections, service, .. } = self;
         let waits = connections.any_to_serve() || connections.any_to_flush() || service.has_work();
-        !self.accept_more && !waits && !self.walks.are_under_way()
+        !self.accept_more && !self.ticks.is_due.get() && !waits && !self.walks.are_under_way()
     }
 
     fn take_events(&mut self) -> bool {
@@ -407,8 +407,9 @@ impl<S: Service> Pass<S> {
 
     /// Looks what has passed its deadline, and every [`HOUSEKEEPING_INTERVAL`] at the connections.
     fn tick(&mut self, now: Instant) {
-        if self.service.first_deadline().is_some_and(|first| first <= now) {
-            self.service.end_late(now);
+        let is_late = self.service.first_deadline().is_some_and(|first| first <= now);
+        if is_late && self.service.end_late(now) {
+            self.ticks.is_due.set(true);
         }
         // A timer that fires a little early does not put it off by a whole interval.
         let is_due = |last: Instant| {

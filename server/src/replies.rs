@@ -1,7 +1,7 @@
 //! The answers that are not made inside a request: from tasks and the log to the pass.
 //!
 //! A task, or the log's completion, appends the frame of an answer and wakes the pass, which hands
-//! each frame to its connection: a pass all short ones, and of long ones as many as its time allows. Invariant: frames
+//! each frame to its connection, as many as its time allows. Invariant: frames
 //! are delivered in the order in which they were made, each once.
 //!
 //! ```text
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use shard::notify::Notify;
 
 use crate::answers::Lease;
-use crate::limits::SPARE_FRAME_BYTES_MAX;
+use crate::limits::{ANSWERS_PER_CLOCK_READ, SPARE_FRAME_BYTES_MAX};
 use crate::session::ConnectionId;
 
 /// Late answers of one core, from tasks and the log to the pass.
@@ -133,8 +133,8 @@ impl Replies {
         self.put(to, |out| out.extend_from_slice(frame));
     }
 
-    /// Takes what is ready, in order, up to a long frame at which `is_over`: what is behind it stays. Returns the bytes
-    /// of those that stay without a lease.
+    /// Takes what is ready, in order, until `is_over`, which is asked after each long frame and after every few short
+    /// ones: what is behind stays. Returns the bytes of those that stay without a lease.
     pub(crate) fn deliver(
         &self,
         mut deliver: impl FnMut(ConnectionId, &[u8]),
@@ -150,6 +150,9 @@ impl Replies {
                 Place::Shared(end) => {
                     deliver(*to, &bytes[*begin..*end]);
                     *begin = *end;
+                    if delivered % ANSWERS_PER_CLOCK_READ == 0 && is_over() {
+                        break;
+                    }
                 }
                 Place::Own(frame, _) => {
                     deliver(*to, frame);

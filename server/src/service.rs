@@ -56,8 +56,8 @@ pub(crate) trait Service {
     /// there was anything.
     fn poll(&self) -> bool;
 
-    /// Ends what waits and has passed its deadline at `now`.
-    fn end_late(&self, now: Instant);
+    /// Ends what waits and has passed its deadline at `now`; whether there was no time for all of it.
+    fn end_late(&self, now: Instant) -> bool;
 
     /// Before this nothing has passed its deadline; `None`: nothing waits that has one.
     fn first_deadline(&self) -> Option<Instant>;

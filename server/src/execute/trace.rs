@@ -226,7 +226,7 @@ fn bound_literal(ty: &CqlType, bytes: &[u8], bytes_left: &mut usize) -> String {
     }
 }
 
-/// The part of a value of which its literal is made: all of it, or the beginning of a text or blob; `None` of any other
+/// The bytes of a value that its literal is made of: all, or the beginning of a text or blob; `None` of any other
 /// long value.
 fn beginning<'v>(ty: &CqlType, bytes: &'v [u8]) -> Option<&'v [u8]> {
     if bytes.len() <= TRACED_VALUE_BYTES_MAX {

@@ -38,7 +38,7 @@ use super::call::{Call, Flow};
 use super::consistency::{Replication, check_counter_write, check_write};
 use super::{ExecuteError, Executor, Run, When, request_id};
 use crate::answers::Lease;
-use crate::limits::RECORD_BYTES_KEPT;
+use crate::limits::{ANSWERS_PER_CLOCK_READ, RECORD_BYTES_KEPT};
 use crate::statements::Answered;
 use crate::system;
 use crate::time_slice::TimeSlice;
@@ -258,8 +258,8 @@ impl Executor {
         self.shard.write_batch(record, number, new_id, self.state.now_us())
     }
 
-    /// Answers the writes that are done, those with rows while the slice lasts. Once a pass.
-    pub(super) fn answer_writes(&self) {
+    /// Answers the writes that are done while the slice lasts. Once a pass.
+    pub(super) fn answer_writes(&self, slice: TimeSlice) {
         let mut completed = self.writes.completed.take();
         // Those that are left have rows that are counted nowhere: no more are taken before them.
         if completed.is_empty() {
@@ -267,14 +267,17 @@ impl Executor {
         }
         // What the last pass has answered is delivered.
         self.writes.lease.take();
-        let (slice, mut found_bytes) = (TimeSlice::begin(), 0);
+        let mut found_bytes = 0;
         let mut left = completed.drain(..);
-        for (place, mut result) in left.by_ref() {
+        for (answered, (place, mut result)) in (1..).zip(left.by_ref()) {
             let waiter = self.writes.waiting.borrow_mut().remove(place as usize);
             let found = match &result {
                 Err(engine::Error::NotApplied { found }) if waiter.call.is_some() => found,
                 _ => {
                     self.answer_write(waiter, result);
+                    if answered % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
+                        break;
+                    }
                     continue;
                 }
             };
@@ -300,14 +303,17 @@ impl Executor {
         !self.writes.completed.borrow().is_empty()
     }
 
-    /// Answers the writes that are not done at `now` and should be. Their entries stay until they are done.
-    pub(super) fn answer_late_writes(&self, now: Instant) {
+    /// Answers the writes that are not done at `now` and should be, while the slice lasts; whether some are left. Their
+    /// entries stay until they are done.
+    pub(super) fn answer_late_writes(&self, now: Instant, slice: TimeSlice) -> bool {
+        let mut told = 0;
         for (place, write) in &mut *self.writes.waiting.borrow_mut() {
             if write.deadline > now {
                 self.deadlines.add(write.deadline);
                 continue;
             }
             let Some(call) = write.call.take() else { continue };
+            told += 1;
             let mut answered = Answered { bytes: 0, is_error: true, rows: 0 };
             self.replies.put(call.session.id, |out| {
                 let start = out.len();
@@ -321,7 +327,13 @@ impl Executor {
                 answered.bytes = out.len() - start;
             });
             self.finish(call, answered, When::Later);
+            if told % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
+                // What is behind this one was not looked at.
+                self.deadlines.add(now);
+                return true;
+            }
         }
+        false
     }
 
     #[inline]

@@ -46,6 +46,8 @@ struct Echo {
     /// How often deadlines were looked at.
     looked: Cell<usize>,
     did_much: Cell<bool>,
+    /// There was no time for all that is late.
+    is_late: Cell<bool>,
 }
 
 impl Service for Echo {
@@ -98,8 +100,9 @@ impl Service for Echo {
         self.did_much.take()
     }
 
-    fn end_late(&self, _: Instant) {
+    fn end_late(&self, _: Instant) -> bool {
         self.looked.set(self.looked.get() + 1);
+        self.is_late.get()
     }
 
     fn first_deadline(&self) -> Option<Instant> {
@@ -148,6 +151,7 @@ impl Server {
             deadline: Cell::default(),
             looked: Cell::default(),
             did_much: Cell::default(),
+            is_late: Cell::default(),
         };
         let listeners = ShardListeners { plain, shard_aware: None };
         let memory_bytes = 64 << 20;
@@ -712,6 +716,26 @@ fn connections_are_closed_one_by_one_when_there_is_no_time() {
         assert!(!server.pass.walks.are_under_way(), "way {way}");
         drop(clients);
     }
+}
+
+/// Before: all that was late was ended in one step. What is left does not wait for the next tick.
+#[test]
+fn what_is_late_and_was_not_reached_is_ended_in_the_next_pass() {
+    let mut server = Server::start();
+    server.run_until_idle();
+    let looked = server.pass.service.looked.get();
+    server.pass.service.deadline.set(Some(Instant::now()));
+    server.pass.service.is_late.set(true);
+    server.pass.ticks.is_due.set(true);
+    for passes in 1..=3 {
+        assert!(server.pass.pass() && !server.pass.has_nothing_left());
+        assert_eq!(server.pass.service.looked.get(), looked + passes);
+    }
+    server.pass.service.is_late.set(false);
+    for _ in 0..3 {
+        server.pass.pass();
+    }
+    assert_eq!(server.pass.service.looked.get(), looked + 4);
 }
 
 /// What goes on where it stopped looks at each connection once.

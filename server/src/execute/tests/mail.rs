@@ -1,10 +1,11 @@
-//! What a core does for others in one poll, when the time for it is over.
+//! What a core does for other cores, and for writes that are done or late, in one poll when its time is over.
 
 use shard::limits::EFFORT_PER_CLOCK_READ;
 
 use super::*;
+use crate::limits::ANSWERS_PER_CLOCK_READ;
 
-/// How many reads of a partition of the second core were asked of the first, and sent.
+/// Reads of a partition of the second core, asked of the first, and sent; how many.
 fn asked_of_the_other(bench: &mut Bench, text: impl Fn(i32) -> String) -> usize {
     // No more than are forwarded at a time with so little memory (`PEER_ANSWER_BYTES_MAX`).
     const MANY: usize = 32;
@@ -66,4 +67,59 @@ fn a_poll_without_time_does_one_long_request_of_another_core() {
         bench.server.run_until_answered(bench.client);
         assert_eq!(bench.answers_to(bench.client).len(), asked);
     }
+}
+
+/// More writes than are answered without a look at the clock.
+const WRITES: usize = 3 * ANSWERS_PER_CLOCK_READ + 10;
+/// How many of them each poll without time answers.
+const IN_PARTS: [usize; 4] =
+    [ANSWERS_PER_CLOCK_READ, ANSWERS_PER_CLOCK_READ, ANSWERS_PER_CLOCK_READ, 10];
+
+/// Before: all writes of a commit were answered in one step, and all answers delivered in another.
+#[test]
+fn a_poll_without_time_answers_a_part_of_the_writes_of_a_commit() {
+    let mut bench = Bench::new(1);
+    let texts = |k| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 1)");
+    (0..WRITES).for_each(|k| bench.begin_as(bench.client, &texts(k)));
+    while bench.server.run_tasks() {}
+    let mut counts = Vec::new();
+    while counts.iter().sum::<usize>() < WRITES {
+        bench.server.poll_out_of_time(0);
+        while let count @ 1.. = bench.server.deliver_out_of_time(0) {
+            counts.push(count);
+        }
+        assert!(counts.len() < 10, "{counts:?}");
+    }
+    assert_eq!(counts, IN_PARTS);
+    // Answers that wait all at once, of two clients.
+    let other = bench.server.connect(0, VERSION);
+    (0..WRITES).for_each(|k| bench.begin_as([bench.client, other][k % 2], &texts(k)));
+    while bench.server.run_tasks() {}
+    (0..4).for_each(|_| assert!(!bench.server.poll_out_of_time(0), "no mail, and no reads"));
+    let delivered = [(); 4].map(|()| bench.server.deliver_out_of_time(0));
+    assert_eq!(delivered, IN_PARTS);
+    assert_eq!(bench.answers_to(other).len(), WRITES / 2);
+}
+
+/// Before: all writes whose time was over were told so in one step.
+#[test]
+fn a_look_without_time_tells_a_part_of_the_late_writes() {
+    let mut bench = Bench::new(1);
+    for k in 0..WRITES {
+        let text = format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 1) USING TIMEOUT 1ms");
+        bench.begin_as(bench.client, &text);
+    }
+    let mut told = Vec::new();
+    loop {
+        let is_more = bench.server.end_late_out_of_time(0, Duration::from_millis(5));
+        told.push(bench.server.deliver_out_of_time(0));
+        if !is_more {
+            break;
+        }
+    }
+    assert_eq!(told, IN_PARTS);
+    let said = bench.answers_to(bench.client);
+    assert!(said.iter().all(|(_, said)| said.contains("timed out")), "{said:?}");
+    while bench.server.run_once() {}
+    assert_eq!(bench.query("SELECT count(*) FROM ks.t"), WRITES.to_string(), "they come to be");
 }
