@@ -340,6 +340,9 @@ impl Executor {
     fn answer_write(&self, waiter: WaitingWrite, result: engine::Result<()>) {
         let WaitingWrite { call, kind, warnings, not_applied, is_named, .. } = waiter;
         let Some(mut call) = call else { return };
+        if let Some(trace) = &call.trace {
+            trace.event(self.state.now_us(), what_became(&result));
+        }
         let payload = if is_named { request_id::KEPT } else { &[] };
         let envelope = Envelope { warnings: &warnings, payload, ..call.envelope() };
         let mut answered = Answered { bytes: 0, is_error: false, rows: 0 };
@@ -373,10 +376,17 @@ impl Executor {
             }
             answered.bytes = out.len() - start;
         });
-        if let Some(trace) = &call.trace {
-            trace.event(self.state.now_us(), "Written to commitlog and memtable");
-        }
         self.finish(call, answered, When::Later);
+    }
+}
+
+/// What a trace says of a write that is done.
+#[cold]
+fn what_became(result: &engine::Result<()>) -> String {
+    match result {
+        Ok(()) => "Written to commitlog and memtable".to_owned(),
+        Err(engine::Error::NotApplied { .. }) => "Not applied, and nothing was written".to_owned(),
+        Err(error) => format!("Write failed: {error}"),
     }
 }
 

@@ -85,3 +85,32 @@ fn a_trace_of_a_read_over_shards_has_an_event_of_each() {
     assert_eq!(shards(&bench.traced("SELECT * FROM ks.t WHERE k = 4")), 1);
     assert_eq!(shards(&bench.traced("SELECT key FROM system.local")), 0);
 }
+
+/// Before: a trace said of each write that it was written, also of one that failed or was not applied.
+#[test]
+fn a_trace_tells_what_became_of_a_write() {
+    let mut bench = Bench::new(2);
+    bench.query("CREATE TABLE ks.l (k int PRIMARY KEY, l list<int>)");
+    for k in 0..4 {
+        bench.query(&format!("INSERT INTO ks.l (k, l) VALUES ({k}, [1])"));
+        let written = "Written to commitlog and memtable";
+        for (text, became) in [
+            (format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 1)"), written),
+            (
+                format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 2) IF NOT EXISTS"),
+                "Not applied, and nothing was written",
+            ),
+            (format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 2, 2) IF NOT EXISTS"), written),
+            (format!("UPDATE ks.l SET l[7] = 1 WHERE k = {k}"), "Write failed: "),
+        ] {
+            let events = bench.traced(&text);
+            let last = events.last().map(String::as_str).unwrap_or_default();
+            assert!(last.starts_with(became), "{text}: {events:?}");
+            assert_eq!(
+                events.iter().any(|event| event == written),
+                became == written,
+                "{events:?}"
+            );
+        }
+    }
+}
