@@ -7,11 +7,12 @@
 //! answer is delivered ─► the lease is over; its bytes are unsent until the client takes them
 //! ```
 //!
-//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_DIVISOR`]. An answer that another core makes counts here,
-//! where its client is: that core takes the lease, and it comes along with the frame. Only a short one has none
-//! ([`PEER_ANSWER_BYTES_MAX`]): of these, so many are asked for at a time as there is space for ([`Answers::may_forward`]).
-//! Not counted: what the engine holds for a read, and pieces of rows on their way between cores: these have parts of the
-//! memory of their own (`engine::limits::SCAN_MEMORY_DIVISOR`, `shard::limits::PIECES_MEMORY_DIVISOR`).
+//! An answer that is alone may have more: [`ANSWER_ALONE_MEMORY_DIVISOR`]. An answer that another core makes counts
+//! here, where its client is: that core takes the lease, and it comes along with the frame. Only a short one has none
+//! ([`PEER_ANSWER_BYTES_MAX`]): of these, so many are asked for at a time as there is space for
+//! ([`Answers::may_forward`]). Not counted: what the engine holds for a read, and pieces of rows on their way between
+//! cores: these have parts of the memory of their own (`engine::limits::SCAN_MEMORY_DIVISOR`,
+//! `shard::limits::PIECES_MEMORY_DIVISOR`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -111,7 +111,7 @@ impl Replies {
         self.wake.notify();
     }
 
-    /// Hands over a whole frame, with its lease if it has one. Its buffer comes back if the frame was short, and copied.
+    /// Hands over a whole frame, with its lease if it has one. The buffer of a short one, which is copied, comes back.
     pub(crate) fn hand_over(
         &self,
         to: ConnectionId,

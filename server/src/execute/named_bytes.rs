@@ -1,7 +1,7 @@
 //! The memory of what reads name that wait on one core: the keys and clustering bounds that an IN makes.
 //!
-//! A request of 65 KB may name 2 MiB, a long value being in each key beside the values of an IN. Its read keeps them from
-//! when it is bound until it ends, so they are counted from before it waits for anything.
+//! A request of 65 KB may name 2 MiB, a long value being in each key beside the values of an IN. Its read keeps them
+//! from when it is bound until it ends, so they are counted from before it waits for anything.
 
 use std::cell::Cell;
 use std::rc::Rc;
