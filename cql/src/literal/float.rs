@@ -302,7 +302,8 @@ mod tests {
 
     use super::*;
 
-    /// Before: all were shown by the fewest digits. As read from OpenJDK 17, with which two million others were compared.
+    /// Before: all were shown by the fewest digits. As read from OpenJDK 17, with which two million others were
+    /// compared.
     #[test]
     fn floats_are_shown_as_java_17_shows_them() {
         for (number, shown) in [

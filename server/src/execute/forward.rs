@@ -5,10 +5,10 @@
 //!         take_answer: the frame goes to the client ◄──── mailbox ◄─ in memory if it is short, or when read
 //! ```
 //!
-//! What is forwarded is the client's request itself, and what comes back is the answer's frame. A frame that is longer
-//! than [`PEER_ANSWER_BYTES_MAX`] has a lease in the memory of the asker's answers, which the owner takes while it makes
-//! it. Of short ones the asker has only so many under way as there is space for; other requests it serves itself, by
-//! pieces of rows (`shard/src/scatter.rs`).
+//! What is forwarded is the client's request itself, and what comes back is the answer's frame. A frame that is
+//! longer than [`PEER_ANSWER_BYTES_MAX`] has a lease in the memory of the asker's answers, which the owner takes
+//! while it makes it. Of short ones the asker has only so many under way as there is space for; other requests it
+//! serves itself, by pieces of rows (`shard/src/scatter.rs`).
 //!
 //! Invariants: a call in the slab `forwarded` is answered exactly once, by `take_answer`; the owner
 //! binds the values again, by the statement as it has it. Not here: how rows are read (`read.rs`),

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::session::ConnectionId;
 
-    /// Before: a connection kept 64 KiB of whatever its client sent, for its life, and each read of `clients` copied it.
+    /// Before: a connection kept 64 KiB of what its client sent, for its life, and each read of `clients` copied it.
     #[test]
     fn of_the_options_of_startup_those_that_are_known_are_kept_and_cut() {
         let long = "ä".repeat(10_000);

@@ -4,8 +4,8 @@
 //! 1. `ask_all` sends one question to every other core, waits for all answers, and adds the answer of this core if
 //!    memory has it.
 //! 2. `answer` runs inside the pass of the core that was asked. Most questions are answered from memory at once.
-//! 3. `Select`, `Part`, `Sources`, `Clients` and `LargeData` may need the disk or much time. Each goes to a function of its own,
-//!    which answers the [`Asker`] at once or later.
+//! 3. `Select`, `Part`, `Sources`, `Clients` and `LargeData` may need the disk or much time. Each goes to a function
+//!    of its own, which answers the [`Asker`] at once or later.
 //!
 //! Invariant: every [`Ask`] gets exactly one [`Answer`], since the asker waits for it. `EndSelect` does not take the
 //! place of an answer: the read that it ends answers, too, and `EndSelect` itself is answered with `Done`.

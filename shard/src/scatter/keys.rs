@@ -6,9 +6,9 @@
 //! given     k1 k1 k1 k2 k3 k3 k3 k3 ── owner 1 is asked for more of k3 ──► k3 .. k4
 //! ```
 //!
-//! The pieces of all owners have [`PIECE_BYTES`] together (and no less than [`PIECE_BYTES_MIN`] each). The walk copies the
-//! keys once, and once more on their way to their owners: an IN beside a long value makes much of little, so what the
-//! walk takes ([`walk_bytes`]) is known before it begins.
+//! The pieces of all owners have [`PIECE_BYTES`] together (and no less than [`PIECE_BYTES_MIN`] each). The walk
+//! copies the keys once, and once more on their way to their owners: an IN beside a long value makes much of little,
+//! so what the walk takes ([`walk_bytes`]) is known before it begins.
 //!
 //! Invariant: between two calls of [`KeysWalk::take`] every owner that has something left has an unused row here, or is
 //! asked for its next piece. Pure: nothing here sends or waits (`router.rs` does).

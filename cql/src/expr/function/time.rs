@@ -28,8 +28,8 @@ const TICKS_OF_MILLI: i64 = 10_000;
 /// Ticks since 1582 have 60 bits in a timeuuid.
 const TIMEUUID_TICKS_END: u64 = 1 << 60;
 
-/// A date in wire form. Before 1970, too, a day begins at midnight; Cassandra cuts off towards 1970 there, and says that
-/// noon of one day is of the next.
+/// A date in wire form. Before 1970, too, a day begins at midnight; Cassandra cuts off towards 1970 there, and says
+/// that noon of one day is of the next.
 pub(super) fn date_of_millis(millis: i64) -> Result<u32> {
     let days = millis.div_euclid(MILLIS_OF_DAY) + EPOCH_DAYS_BIAS;
     u32::try_from(days).map_err(|_| Error::invalid(format!("{millis} is no date")))
