@@ -62,7 +62,7 @@ pub(crate) trait Service {
     /// Before this nothing has passed its deadline; `None`: nothing waits that has one.
     fn first_deadline(&self) -> Option<Instant>;
 
-    /// Whether [`turn`](Service::turn) would find something. Looks and does not wait.
+    /// Whether [`poll`](Service::poll) would find something. Looks and does not wait.
     fn has_work(&self) -> bool;
 
     /// The disk reads, log writes and replies that this core waits for.

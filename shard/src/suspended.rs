@@ -67,7 +67,7 @@ impl Wake for Key {
 }
 
 impl<T> Suspended<T> {
-    /// Nothing suspended. `owner` is notified when [`turn`](Self::turn) has something to do.
+    /// Nothing suspended. `owner` is notified when [`run_woken`](Self::run_woken) has something to do.
     pub fn new(owner: Arc<Notify>) -> Suspended<T> {
         let woken = Arc::new(Woken { keys: Mutex::default(), owner });
         let (entries, wakers, turning) = Default::default();
@@ -128,7 +128,7 @@ impl<T> Suspended<T> {
         true
     }
 
-    /// Whether [`turn`](Self::turn) would find something.
+    /// Whether [`run_woken`](Self::run_woken) would find something.
     #[inline]
     pub fn has_woken(&self) -> bool {
         // Without entries nothing can have been woken that matters.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A read that computes is polled after each of its slices, and so looks at the clock by itself. One that waits, for
-//! the disk or for another core, is looked at when its owner calls [`Term::look`].
+//! the disk or for another core, is woken when its owner calls [`Term::wake_if_late`].
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
