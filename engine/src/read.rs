@@ -331,7 +331,8 @@ impl Read<'_> {
         page: &mut Page<'_, S, P>,
         scratch: &mut Scratch,
     ) -> Result<()> {
-        let _turn = self.turn_of_scan().await;
+        let mut counted_bytes = self.table.scan_bytes();
+        let mut turn = self.turn_of_scan().await;
         if let Some(resume) = resume {
             if !range.contains(resume.token) {
                 return Err(Error::invalid("a page of another query"));
@@ -343,7 +344,14 @@ impl Read<'_> {
         while let Some((token, key)) = self.scan(range, &after, page, scratch).await? {
             range.first = token;
             after = Some((token, key));
+            // Over more lanes than it was counted with it waits for another turn.
+            if self.table.scan_bytes() > counted_bytes {
+                drop(turn);
+                counted_bytes = self.table.scan_bytes();
+                turn = self.turn_of_scan().await;
+            }
         }
+        drop(turn);
         Ok(())
     }
 
@@ -365,13 +373,15 @@ impl Read<'_> {
             let head = cursor.head();
             let is_after =
                 |(token, key): &(Token, Vec<u8>)| (head.token, head.key) > (*token, key.as_slice());
-            if after.as_ref().is_none_or(is_after) {
+            let is_new = after.as_ref().is_none_or(is_after);
+            if is_new {
                 page.begin(0);
                 page.partition(&mut cursor, scratch).await?;
             }
             page.pause_if_due().await?;
-            let has_others = !Rc::ptr_eq(&views, &self.table.views());
-            if has_others && !page.is_done() && !self.table.is_gone.get() {
+            // After a partition that was given: so the place moves on, however often the files change.
+            let has_others = is_new && !Rc::ptr_eq(&views, &self.table.views());
+            if has_others && !page.is_done() {
                 let head = cursor.head();
                 return Ok(Some((head.token, head.key.to_vec())));
             }

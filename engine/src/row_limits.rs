@@ -68,7 +68,8 @@ impl Table {
         record_bytes: usize,
         limits: &RowLimits,
     ) -> Result<()> {
-        let brings_one = record_bytes as u64 > limits.bytes_max;
+        let least = limits.bytes_max.min(limits.cells_max * ROW_CELL_BYTES_MIN);
+        let brings_one = record_bytes as u64 > least;
         if brings_one || self.has_large_rows() { self.check_rows(mutation, limits) } else { Ok(()) }
     }
 

@@ -460,10 +460,11 @@ impl Table {
         let oldest = self.layers.borrow_mut().remove(0);
         assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
         assert!(oldest.sealed, "a layer is flushed when it takes no more writes");
-        if let Some(view) = view {
-            self.cut.flushed(&view);
-            self.replace_views(&[], [view]);
+        if let Some(view) = &view {
+            self.cut.flushed(view);
         }
+        // Without a view, too: reads that hold the layer see that the table has others now.
+        self.replace_views(&[], view);
         oldest.memtable.borrow().bytes()
     }
 

@@ -289,6 +289,8 @@ impl Engine {
             Poll::Pending
         });
         let error = failed.await;
+        // What is durable is no less so.
+        self.apply_logged();
         self.writes.fail(&error);
         self.queues.fail();
         while !self.deferred.is_empty() {

@@ -422,7 +422,8 @@ fn a_file_that_cannot_be_kept_open_for_its_readers_goes_when_they_are_done() {
             gone.set(true);
         };
         let (read, ()) = zip(read, work).await;
-        assert!(read.len() > usize::from(KEYS) / 4, "the read went on: {read:?}");
+        // It goes on after the pause with what the table has then: nothing.
+        assert!(!read.is_empty(), "what it had given before");
         let job = shard.next_job(100).unwrap();
         shard.run(job, 100, async || yield_now().await).await.unwrap();
         assert_eq!((files(&sim), shard.next_job(100)), (vec![], None));

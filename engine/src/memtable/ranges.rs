@@ -196,13 +196,16 @@ impl Ranges {
         self.divide(index);
     }
 
-    /// The same of a border before all others: nothing holds between it and the next.
+    /// The same of a border before all others: nothing holds between it and the next. A chunk of its own for each would
+    /// be too many, where they come one before the other.
     fn put_first(&mut self, at: &[u8]) {
         let border = Border { at: at.into(), own: Deletion::NONE };
         self.bytes += BORDER_BYTES + at.len();
-        match self.chunks.first_mut().filter(|chunk| chunk.over.is_none()) {
+        match self.chunks.first_mut() {
             Some(chunk) => {
+                chunk.hand_down();
                 chunk.borders.insert(0, border);
+                chunk.measure();
                 self.divide(0);
             }
             None => {
@@ -339,6 +342,20 @@ mod tests {
         // Weaker than all: every gap is covered, and not one border is added for it.
         let (now, _) = add(0, 2 * MANY, 1);
         assert!(now <= all + 1, "{now} borders of {all}");
+        // Each begins before all others: they lie in few chunks.
+        let mut ranges_before = Ranges::default();
+        let add_before = |ranges: &mut Ranges, start: u32, end: u32, timestamp: i64| {
+            let (start, end) = (start.to_be_bytes(), end.to_be_bytes());
+            let deletion = Deletion { timestamp, local_s: 1 };
+            ranges.add(&RangeTombstone { start: &start, end: &end, deletion });
+        };
+        for i in 0..100 {
+            add_before(&mut ranges_before, MANY + 2 * i, MANY + 2 * i + 1, 1);
+        }
+        for i in 0..MANY {
+            add_before(&mut ranges_before, MANY - i, MANY + 50, i64::from(i) + 2);
+        }
+        assert!(ranges_before.chunks.len() < 100, "{} chunks", ranges_before.chunks.len());
         // Stronger than all: they go some at a time.
         let mut left = now;
         for timestamp in 100_000.. {
