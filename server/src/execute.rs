@@ -118,8 +118,10 @@ pub(crate) struct Executor {
     parts_asked: Cell<u32>,
     /// The number of the next SELECT that is forwarded.
     selects_forwarded: Cell<u32>,
-    /// Of the changes of the schema that clients of this core ask for, and of TRUNCATE: one at a time, in order.
+    /// Of the changes of the schema that clients of this core ask for: one at a time, in order.
     schema_turn: Semaphore,
+    /// The same of TRUNCATEs: each may wait for a snapshot, for which other changes do not.
+    truncate_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
     /// Of BATCH messages that are bound in steps: what one compiles and makes may take as much as a core has for it.
@@ -188,6 +190,7 @@ impl Executor {
             parts_asked,
             selects_forwarded,
             schema_turn: Semaphore::new(1),
+            truncate_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
             long_batches: Semaphore::new(1),
             names: OnceCell::new(),

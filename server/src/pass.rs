@@ -215,7 +215,10 @@ impl<S: Service> Pass<S> {
         }
         self.ticks.follow(self.service.first_deadline());
         self.stalls.ended(ANSWERING, began);
-        let waits = self.accept_more || self.connections.any_to_serve() || self.ticks.is_due.get();
+        let Pass { connections, ticks, .. } = self;
+        // What housekeeping has answered is sent in the next pass.
+        let has_work = connections.any_to_serve() || connections.any_to_flush();
+        let waits = self.accept_more || has_work || ticks.is_due.get();
         busy || waits || self.walks.are_under_way()
     }
 

@@ -29,10 +29,10 @@ pub const MAILBOX_SLOTS_MAX: usize = 4096;
 
 /// Requests of a core that wait until one peer takes more; a further one of a client is answered `Overloaded`.
 pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
-/// Clients' requests that wait until peers take more have at most 1/16 of a core's memory, or there is one alone; a
+/// Clients' requests that no peer has answered have at most 1/8 of a core's memory for data, or there is one alone; a
 /// further one is answered `Overloaded`. A request stays there when its client is gone or was told of its time-out, and
 /// then it counts nowhere else.
-pub const PEER_QUEUE_MEMORY_DIVISOR: u64 = 16;
+pub const PEER_QUEUE_MEMORY_DIVISOR: u64 = 8;
 
 /// Of the requests that may be with a peer unanswered, 1/4 are for what writes of base tables have noted: rows of
 /// materialized views, for which writes that hold the others wait.

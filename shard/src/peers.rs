@@ -172,12 +172,19 @@ pub(crate) struct Peers<P: Protocol> {
     outbox: RefCell<Outbox<Mail<P>>>,
     /// The lines to each peer: what may still be sent, and what waits until more may.
     to: RefCell<Vec<[LineState<P::Ask>; Line::COUNT]>>,
-    waiting: RefCell<Slab<Waiting<P::Answer>>>,
+    waiting: RefCell<Slab<Entry<P::Answer>>>,
     /// Reads whose tasks are gone, and of which the peer does not know it yet.
     unwanted: RefCell<Vec<Unwanted<P::Answer>>>,
-    /// What clients' requests that wait for credits take, and may take, in bytes.
-    queued_bytes: Cell<u64>,
-    queued_bytes_max: u64,
+    /// What clients' requests take that no peer has answered, and may take, in bytes: those that wait for a credit, and
+    /// those that are with a peer, also when the client is told of its time-out or is gone.
+    asked_bytes: Cell<u64>,
+    asked_bytes_max: u64,
+}
+
+/// Who waits for the reply to a request, and the bytes that the request is counted with.
+struct Entry<R> {
+    waiting: Waiting<R>,
+    asked_bytes: u64,
 }
 
 /// The requests of one line to one peer.
@@ -201,7 +208,7 @@ impl<A> LineState<A> {
 }
 
 /// What a request counts while it waits for a credit. Of those that only tasks ask the number is bounded elsewhere.
-fn queued_bytes<P: Protocol>(request: &Request<P::Ask>) -> u64 {
+fn bytes_of<P: Protocol>(request: &Request<P::Ask>) -> u64 {
     let bytes = match request {
         Request::Apply(record) => record.len(),
         Request::Service(ask) => P::ask_bytes(ask),
@@ -215,12 +222,12 @@ type Unwanted<R> = (ShardId, u32, Rc<Slot<R>>);
 
 impl<P: Protocol> Peers<P> {
     /// The peers at the other ends of `port`, whose rings have `slots` slots each. What waits for them takes at most
-    /// `queued_bytes_max`.
+    /// `asked_bytes_max`.
     pub(crate) fn new(
         port: Port<Mail<P>>,
         shards: usize,
         slots: usize,
-        queued_bytes_max: u64,
+        asked_bytes_max: u64,
     ) -> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
@@ -241,8 +248,8 @@ impl<P: Protocol> Peers<P> {
             to: RefCell::new((0..shards).map(|_| credits.map(LineState::new)).collect()),
             waiting: RefCell::default(),
             unwanted: RefCell::default(),
-            queued_bytes: Cell::default(),
-            queued_bytes_max,
+            asked_bytes: Cell::default(),
+            asked_bytes_max,
         }
     }
 
@@ -287,17 +294,12 @@ impl<P: Protocol> Peers<P> {
     #[inline]
     pub(crate) fn check_place(&self, peer: ShardId, bytes: usize) -> Result<()> {
         let line = &self.to.borrow()[peer.index()][Line::General as usize];
-        if line.credits > 0 || self.has_place_in(&line.queue, bytes) {
+        let held = self.asked_bytes.get();
+        let has_bytes = held == 0 || held + bytes as u64 <= self.asked_bytes_max;
+        if has_bytes && line.queue.len() < PEER_QUEUE_REQUESTS_MAX {
             return Ok(());
         }
         Err(Error::Overloaded("requests to another core"))
-    }
-
-    #[cold]
-    fn has_place_in(&self, queue: &Queue<P::Ask>, bytes: usize) -> bool {
-        let held = self.queued_bytes.get();
-        queue.len() < PEER_QUEUE_REQUESTS_MAX
-            && (held == 0 || held + bytes as u64 <= self.queued_bytes_max)
     }
 
     /// Sends a request, at once or after those that wait; gives the number of its entry. New work asks
@@ -310,10 +312,11 @@ impl<P: Protocol> Peers<P> {
     ) -> u32 {
         let mut lines = self.to.borrow_mut();
         let line = &mut lines[to.index()][waiting.line() as usize];
+        let bytes = bytes_of::<P>(&request);
         match line.credits.checked_sub(1) {
             Some(left) => {
                 line.credits = left;
-                let id = self.remember(waiting);
+                let id = self.remember_asked(waiting, bytes);
                 self.put(to, id, request);
                 id
             }
@@ -321,8 +324,7 @@ impl<P: Protocol> Peers<P> {
                 if let Some(slot) = waiting.slot() {
                     slot.is_queued.set(true);
                 }
-                let id = self.remember(waiting);
-                self.queued_bytes.set(self.queued_bytes.get() + queued_bytes::<P>(&request));
+                let id = self.remember_asked(waiting, bytes);
                 line.queue.push_back((id, request));
                 id
             }
@@ -345,7 +347,6 @@ impl<P: Protocol> Peers<P> {
         let mut lines = self.to.borrow_mut();
         let line = &mut lines[peer.index()][line as usize];
         while let Some((id, request)) = line.queue.pop_front() {
-            self.queued_bytes.set(self.queued_bytes.get() - queued_bytes::<P>(&request));
             if self.is_wanted(id) {
                 return self.put(peer, id, request);
             }
@@ -357,7 +358,7 @@ impl<P: Protocol> Peers<P> {
 
     /// Whether somebody waits for a request that has waited for a credit and is sent now.
     fn is_wanted(&self, id: u32) -> bool {
-        let waiting = &self.waiting.borrow()[id as usize];
+        let waiting = &self.waiting.borrow()[id as usize].waiting;
         if let Waiting::End(Some(read)) = waiting {
             // By now its number may be another read's.
             return !read.is_answered.get();
@@ -379,7 +380,7 @@ impl<P: Protocol> Peers<P> {
         for (to, id, slot) in unwanted {
             // An entry that was answered meanwhile may have its next tenant.
             let waiting = self.waiting.borrow();
-            let waits = waiting.get(id as usize).and_then(Waiting::slot);
+            let waits = waiting.get(id as usize).and_then(|entry| entry.waiting.slot());
             let waits = waits.is_some_and(|other| Rc::ptr_eq(other, &slot));
             drop(waiting);
             // One that waits for a credit is not sent.
@@ -398,20 +399,28 @@ impl<P: Protocol> Peers<P> {
 
     /// Makes an entry for something that waits.
     pub(crate) fn remember(&self, waiting: Waiting<P::Answer>) -> u32 {
-        let id = self.waiting.borrow_mut().insert(waiting);
+        self.remember_asked(waiting, 0)
+    }
+
+    /// The same of a request that is counted with these bytes until its entry is taken out.
+    fn remember_asked(&self, waiting: Waiting<P::Answer>, asked_bytes: u64) -> u32 {
+        self.asked_bytes.set(self.asked_bytes.get() + asked_bytes);
+        let id = self.waiting.borrow_mut().insert(Entry { waiting, asked_bytes });
         u32::try_from(id).expect("credits and the log's queue bound what waits")
     }
 
     /// Takes an entry out.
     pub(crate) fn forget(&self, id: u32) -> Waiting<P::Answer> {
-        self.waiting.borrow_mut().remove(id as usize)
+        let Entry { waiting, asked_bytes } = self.waiting.borrow_mut().remove(id as usize);
+        self.asked_bytes.set(self.asked_bytes.get() - asked_bytes);
+        waiting
     }
 
     /// One part of a batch is done. When it was the last: the batch's ticket and result.
     pub(crate) fn part_done(&self, batch: u32, result: Result<()>) -> Option<(Ticket, Result<()>)> {
         let mut waiting = self.waiting.borrow_mut();
-        let Some(Waiting::Batch { ticket, parts_left, failed }) = waiting.get_mut(batch as usize)
-        else {
+        let entry = waiting.get_mut(batch as usize).map(|entry| &mut entry.waiting);
+        let Some(Waiting::Batch { ticket, parts_left, failed }) = entry else {
             unreachable!("a batch waits until its last part is done");
         };
         *parts_left -= 1;

@@ -112,9 +112,9 @@ impl<P: Protocol> Shard<P> {
     pub(crate) fn new(parts: Parts<P>) -> Rc<Shard<P>> {
         let (runtime, engine) = (parts.runtime, Rc::new(parts.engine));
         let memory_bytes = engine.memory_bytes() as u64;
-        let queued_bytes_max = memory_bytes / PEER_QUEUE_MEMORY_DIVISOR;
+        let asked_bytes_max = memory_bytes / PEER_QUEUE_MEMORY_DIVISOR;
         let shards = parts.sharder.shards();
-        let peers = Peers::new(parts.port, shards, parts.mail_slots, queued_bytes_max);
+        let peers = Peers::new(parts.port, shards, parts.mail_slots, asked_bytes_max);
         engine.pace_merges(Rc::new(Paced::new(parts.throughput.clone(), runtime.clone())));
         let background =
             Background::new(runtime.clone(), engine.clone(), peers.me(), parts.reserve_bytes);

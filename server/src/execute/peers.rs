@@ -124,7 +124,7 @@ impl Protocol for Peering {
     fn ask_bytes(ask: &Ask) -> usize {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
         match ask {
-            Ask::Select { frame, keyspace, .. } => frame.capacity() + text(keyspace),
+            Ask::Select { frame, keyspace, .. } => frame.len() + text(keyspace),
             Ask::Prepare { keyspace, text } => {
                 text.len() + keyspace.as_ref().map_or(0, String::len)
             }

@@ -28,7 +28,7 @@ use cql::frame::response::{Envelope, SchemaEvent, SchemaTarget};
 use cql::guardrails::Guardrail;
 use cql::lang::ast::SchemaStatement;
 use cql::prepare::Statement;
-use engine::semaphore::Permit;
+use engine::semaphore::{Permit, Semaphore};
 use futures_lite::future::or;
 use model::schema::{Table, TableId};
 use model::{Schema, SchemaChange};
@@ -81,9 +81,9 @@ impl Executor {
         Ok(waiting.clone())
     }
 
-    /// Waits until those are done that came before on this core.
-    async fn turn_of_schema(&self) -> Result<Permit<'_>, ExecuteError> {
-        let turn = async { Some(self.schema_turn.take(1).await) };
+    /// Waits until those are done that came before on this core, of all that take turns by `turns`.
+    async fn turn_of<'t>(&self, turns: &'t Semaphore) -> Result<Permit<'t>, ExecuteError> {
+        let turn = async { Some(turns.take(1).await) };
         let too_late = async {
             self.shard.runtime().sleep(SCHEMA_CHANGE_TIMEOUT).await;
             None
@@ -106,7 +106,7 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Result<(), ExecuteError> {
         let begun = Instant::now();
-        let _turn = self.turn_of_schema().await?;
+        let _turn = self.turn_of(&self.schema_turn).await?;
         loop {
             let schema = self.shard.schema();
             let context = DdlContext {
@@ -202,7 +202,7 @@ impl Executor {
 
     /// Empties a table. What the client is to be warned of.
     async fn truncate_in_turn(&self, named: &Table) -> Result<Option<String>, ExecuteError> {
-        let _turn = self.turn_of_schema().await?;
+        let _turn = self.turn_of(&self.truncate_turn).await?;
         // What waits is small: the statements of the snapshot are made now.
         let (schema, settings) = (self.shard.schema(), self.state.settings());
         let Some(table) = schema.table_by_id(named.id) else {
