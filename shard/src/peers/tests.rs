@@ -205,8 +205,8 @@ fn no_more_requests_wait_for_a_peer_than_the_limit() {
     assert_eq!(here.check_place(ShardId::new(1), 1000), Ok(()), "two were answered");
 }
 
-/// Before: writes of 8 MiB whose clients were told of their time-outs, or were gone, filled all the places of the ring and
-/// of the queue: what a client's core counts no more.
+/// Before: writes of 8 MiB whose clients were told of their time-outs, or were gone, filled all the places of the ring
+/// and of the queue: what a client's core counts no more.
 #[test]
 fn what_no_peer_has_answered_takes_no_more_bytes_than_the_limit() {
     let [here, there] = pair_of(10_000);
