@@ -65,19 +65,7 @@ fn two_threads(c: &mut Criterion) {
     let [_, there] = two_cpus();
     let echo = std::thread::spawn(move || {
         cpus::bind(there).expect("an allowed processor");
-        let mut last = false;
-        while !last {
-            let Port { inbox, outbox } = &mut far;
-            inbox.drain(
-                64,
-                |from, item| {
-                    last |= item[0] == 1;
-                    assert!(outbox.send(from, item).is_ok());
-                },
-                || false,
-            );
-            outbox.publish();
-        }
+        while !send_back(&mut far) {}
     });
     c.bench_function("round trip, two threads", |b| b.iter(|| ask(&mut near, [2; 4])));
     ask(&mut near, [1; 4]);
@@ -92,25 +80,33 @@ fn ask(port: &mut Port<Item>, item: Item) {
     }
 }
 
+/// Sends back what has come; whether the last question was in it.
+fn send_back(port: &mut Port<Item>) -> bool {
+    let Port { inbox, outbox } = port;
+    let mut last = false;
+    inbox.drain(
+        64,
+        |from, item| {
+            last |= item[0] == 1;
+            assert!(outbox.send(from, item).is_ok());
+        },
+        || false,
+    );
+    outbox.publish();
+    last
+}
+
 /// Answers until the last question.
 async fn answer(runtime: Runtime, port: Port<Item>, spin: Duration) {
-    let Port { mut inbox, mut outbox } = port;
-    let core = (outbox.bells().clone(), outbox.me());
+    let mut port = port;
+    let core = (port.outbox.bells().clone(), port.outbox.me());
     let mut poller = Poller::new().expect("an epoll set");
     let idle = Idle::new(&runtime, core, &poller, Arc::default(), spin).expect("an eventfd");
     let mut last = false;
     while !last {
-        idle.wait(InFlight::Nothing, &mut poller, || inbox.has_mail()).await;
+        idle.wait(InFlight::Nothing, &mut poller, || port.inbox.has_mail()).await;
         poller.ready().for_each(drop);
-        inbox.drain(
-            64,
-            |from, item| {
-                last |= item[0] == 1;
-                assert!(outbox.send(from, item).is_ok());
-            },
-            || false,
-        );
-        outbox.publish();
+        last = send_back(&mut port);
     }
     idle.close().await;
 }

@@ -46,6 +46,13 @@ impl Default for RowLimits {
     }
 }
 
+impl RowLimits {
+    /// A row of no more bytes passes no limit, whatever cells it has.
+    fn free_bytes(&self) -> u64 {
+        self.bytes_max.min(self.cells_max * ROW_CELL_BYTES_MIN)
+    }
+}
+
 /// What a row would hold. Sums saturate: the statistics of a damaged file may say anything.
 #[derive(Clone, Copy, Debug, Default)]
 struct RowSize {
@@ -68,8 +75,7 @@ impl Table {
         record_bytes: usize,
         limits: &RowLimits,
     ) -> Result<()> {
-        let least = limits.bytes_max.min(limits.cells_max * ROW_CELL_BYTES_MIN);
-        let brings_one = record_bytes as u64 > least;
+        let brings_one = record_bytes as u64 > limits.free_bytes();
         if brings_one || self.has_large_rows() { self.check_rows(mutation, limits) } else { Ok(()) }
     }
 
@@ -84,9 +90,7 @@ impl Table {
         stat.into_iter().chain(rows).try_for_each(|(clustering, row)| {
             let bytes_before =
                 if is_known { self.bytes_before(mutation, &named, clustering) } else { 0 };
-            if bytes_before.saturating_add(row.bytes().len() as u64)
-                <= limits.bytes_max.min(limits.cells_max * ROW_CELL_BYTES_MIN)
-            {
+            if bytes_before.saturating_add(row.bytes().len() as u64) <= limits.free_bytes() {
                 return Ok(());
             }
             let bound = self.bound_with(mutation, &named, clustering, row);

@@ -10,9 +10,10 @@
 //! 7  let others run; if nothing was done: spin a little, then sleep
 //! ```
 //!
-//! No task for a request of one partition: what cannot end inside the pass waits in the service and comes back in 5.
-//! (A read of a range that has to wait is a task, so that its group may be given less of the core.)
-//! The pass works with one time, read at its start; only the bounds of 3 and 6 read the clock, once a connection.
+//! No task for a short request of one partition: what cannot end inside the pass waits in the service and comes back in
+//! 5. (A read of a range that has to wait is a task, so that its group may be given less of the core, and so is a long
+//! BATCH.) The pass works with one time, read at its start; only the bounds of 3 to 6 and of housekeeping read the
+//! clock, after some units of work (`shard/src/effort.rs`).
 //!
 //! Invariant: a connection that has something to do which no event will tell of (bytes read and held back, a socket
 //! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass.

@@ -25,7 +25,7 @@ use crate::guardrails;
 use crate::prepared::StatementId;
 use crate::statements::AllStatements;
 use crate::system::{
-    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Wanted, is_computed, put_row, virtual_table,
+    ALWAYS, Needs, NodeFacts, Pages, PreparedInfo, Row, Wanted, is_computed, put_row, virtual_table,
 };
 
 /// At most this many rows are computed within a pass, and in a step of a task, unless one table of the schema has more.
@@ -36,6 +36,27 @@ pub(super) struct Computed {
     pub(super) rows: RecordTable,
     /// About what they take.
     pub(super) bytes: usize,
+}
+
+impl Computed {
+    /// Adds rows; refused if the lease of the answer has no space for them.
+    fn put(
+        &mut self,
+        table: &Table,
+        rows: &[Row],
+        refused: impl Fn(engine::Error) -> ExecuteError,
+        lease: &mut Lease,
+    ) -> Result<(), ExecuteError> {
+        let mut record = Vec::new();
+        rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
+        self.rows.insert(&record).map_err(refused)?;
+        // A memtable takes more than the record that it is made of.
+        self.bytes += 2 * record.len();
+        match lease.hold(self.bytes) {
+            true => Ok(()),
+            false => Err(ExecuteError::Overloaded(lease.refusal())),
+        }
+    }
 }
 
 /// A prepared statement, with the id by which EXECUTE names it.
@@ -136,14 +157,7 @@ impl Executor {
             }
             let rows = (known.rows)(&facts);
             for rows in rows.chunks(ROWS_AT_ONCE) {
-                let mut record = Vec::new();
-                rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
-                computed.rows.insert(&record).map_err(&refused)?;
-                // A memtable takes more than the record that it is made of.
-                computed.bytes += 2 * record.len();
-                if !lease.hold(computed.bytes) {
-                    return Err(ExecuteError::Overloaded(lease.refusal()));
-                }
+                computed.put(table, rows, &refused, lease)?;
                 yielder.yield_if_due().await;
             }
             others += if step == 0 { 0 } else { rows.len() };
@@ -175,15 +189,7 @@ impl Executor {
             let Answer::Clients(of_core) = answer else { unreachable!("they were asked for") };
             for some in of_core.chunks(ROWS_AT_ONCE) {
                 facts.clients = some.to_vec();
-                let mut record = Vec::new();
-                let rows = (known.rows)(&facts);
-                rows.iter().for_each(|row| put_row(table, row, &ALWAYS, &mut record));
-                computed.rows.insert(&record).map_err(&refused)?;
-                // A memtable takes more than the record that it is made of.
-                computed.bytes += 2 * record.len();
-                if !lease.hold(computed.bytes) {
-                    return Err(ExecuteError::Overloaded(lease.refusal()));
-                }
+                computed.put(table, &(known.rows)(&facts), &refused, lease)?;
                 yielder.yield_if_due().await;
             }
         }
