@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::limits::{
     DEFERRED_MEMORY_DIVISOR, LONG_ROWS_MEMORY_DIVISOR, LOOKUP_MEMORY_DIVISOR, MEMORY_BYTES_MIN,
     NEAREST_MEMORY_DIVISOR, QUEUED_MEMORY_DIVISOR, SCAN_MEMORY_DIVISOR, SCHEMA_MEMORY_DIVISOR,
-    WRITE_DELAY_US_MAX, nearest_candidate_bytes, nearest_rows_bytes,
+    WRITE_DELAY_US_MAX, WRITER_MEMORY_DIVISOR, nearest_candidate_bytes, nearest_rows_bytes,
 };
 use crate::table::Grown;
 
@@ -103,6 +103,11 @@ impl Budget {
     /// What reads of keys with long rows may hold that are under way.
     pub(crate) fn long_rows_max(&self) -> usize {
         self.bytes / LONG_ROWS_MEMORY_DIVISOR
+    }
+
+    /// What the writer of one output of a merge may keep in memory until the file ends.
+    pub(crate) fn writer_max(&self) -> usize {
+        self.bytes / WRITER_MEMORY_DIVISOR
     }
 
     /// What reads of ranges by indexes may hold that are under way.

@@ -30,6 +30,7 @@ use uuid::Uuid;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
+use crate::limits::MERGE_FAILURES_KEPT_S;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
 use crate::table::{Table, View};
@@ -96,7 +97,15 @@ pub(crate) struct Damage {
     /// Views that are open and of which something is wrong.
     noted: RefCell<BTreeMap<ViewId, DamagedView>>,
     /// How many merges have failed by each of these files.
-    merge_failures: RefCell<BTreeMap<Uuid, u32>>,
+    merge_failures: RefCell<BTreeMap<Uuid, MergeFailures>>,
+}
+
+/// The merges that one file has made fail.
+#[derive(Clone, Copy, Debug, Default)]
+struct MergeFailures {
+    count: u32,
+    /// When the last of them failed, in seconds since 1970.
+    last_s: u32,
 }
 
 impl Damage {
@@ -139,12 +148,16 @@ impl Damage {
         self.noted.borrow_mut().entry(view.entry.id()).or_insert(view);
     }
 
-    /// Notes that one more merge has failed by this file; how many have by now.
-    pub(crate) fn note_merge_failure(&self, sstable: Uuid) -> u32 {
+    /// Notes that one more merge has failed by this file at this second; how many have, of which each came within
+    /// [`MERGE_FAILURES_KEPT_S`] of the one before.
+    pub(crate) fn note_merge_failure(&self, sstable: Uuid, now_s: u32) -> u32 {
         let mut failures = self.merge_failures.borrow_mut();
-        let count = failures.entry(sstable).or_default();
-        *count = count.saturating_add(1);
-        *count
+        let known = failures.entry(sstable).or_default();
+        if now_s.saturating_sub(known.last_s) > MERGE_FAILURES_KEPT_S {
+            known.count = 0;
+        }
+        *known = MergeFailures { count: known.count.saturating_add(1), last_s: now_s };
+        known.count
     }
 
     /// Forgets notes of views that are gone.
@@ -266,5 +279,20 @@ impl Engine {
         drop(lock);
         self.delete_used(&gone).await?;
         Ok(gone.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before: three passing errors of a disk, weeks apart, put a sound file in quarantine.
+    #[test]
+    fn a_failure_long_ago_does_not_count() {
+        let (damage, file) = (Damage::default(), Uuid::from_u128(7));
+        let failed = |now_s| damage.note_merge_failure(file, now_s);
+        assert_eq!([failed(1000), failed(1002), failed(1002 + MERGE_FAILURES_KEPT_S)], [1, 2, 3]);
+        assert_eq!(failed(1003 + 2 * MERGE_FAILURES_KEPT_S), 1);
+        assert_eq!(damage.note_merge_failure(Uuid::nil(), 1000), 1, "another file");
     }
 }

@@ -7,7 +7,7 @@ mod shard;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use engine::io::{Disk, Faults, SimDisk, SimExec};
+use engine::io::{Disk, Faults, RelPath, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
 use engine::{Config, Engine, Error, JobKind, SpaceLedger};
 use futures_lite::future::{yield_now, zip};
@@ -103,11 +103,7 @@ async fn two_merges(
         for part in 0..4 {
             for key in keys.iter().filter(|key| **key % 4 == part) {
                 // It cannot be compressed, and nothing is overwritten: as much comes out as goes in.
-                let noise =
-                    |n: u64| (n * 400 + u64::from(*key)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                let value: Vec<u8> =
-                    (0..40).flat_map(|n| noise(n).rotate_left(29).to_le_bytes()).collect();
-                write(&engine, &record(&[*key], Some(&value), 1)).await.unwrap();
+                write(&engine, &record(&[*key], Some(&noise(*key, 40)), 1)).await.unwrap();
             }
             flush(&engine).await;
         }
@@ -125,6 +121,62 @@ async fn two_merges(
     assert!(errors.len() > 1 || files.max() < Some(4), "each has merged something");
     sim.set_faults(Faults::default());
     errors
+}
+
+/// A value of so many words of 8 bytes that cannot be compressed, of which no two keys have the same.
+fn noise(key: u32, words: u64) -> Vec<u8> {
+    let word = |n: u64| (n * 1000 + u64::from(key)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..words).flat_map(|n| word(n).rotate_left(29).to_le_bytes()).collect()
+}
+
+/// Before: what a merge unlinked counted as free though a snapshot had it, too; the merge went on until a write met a
+/// full disk.
+#[test]
+fn a_merge_stops_before_it_takes_what_a_snapshot_holds() {
+    on_sim(async |sim, disk, exec| {
+        let seeded = |seed: u64| config(seed << 40, TokenRange::ALL, 0);
+        Engine::create(&disk, &seeded(10)).await.unwrap();
+        let engine = open(&disk, &exec, seeded(20), &SpaceLedger::default()).await;
+        engine.set_fragment_bytes_min(100 << 10);
+        for run in 0..4 {
+            for part in 0..4 {
+                for key in (0..1600).filter(|key| key % 16 == 4 * run + part) {
+                    write(&engine, &record(&[key], Some(&noise(key, 400)), 1)).await.unwrap();
+                }
+                flush(&engine).await;
+            }
+            let job = engine.next_job_of(JobKind::Compact, LATER_S).unwrap();
+            engine.run(job, LATER_S, yield_now).await.unwrap();
+        }
+        let [before, bytes] = sizes(&engine);
+        assert!(before > 20, "runs of fragments: {before}");
+        let dir = RelPath::new("snapshots/s").unwrap();
+        disk.mkdir(&RelPath::new("snapshots").unwrap()).await.unwrap();
+        disk.mkdir(&dir).await.unwrap();
+        engine.link_files(TABLE, &dir).await.unwrap();
+        let quota =
+            |bytes| Faults { quota_bytes: Some(bytes), suspensions_max: 2, ..Faults::default() };
+        sim.set_faults(quota(1 << 30));
+        let used_bytes = (1 << 30) - disk.free_space().await.unwrap().free_bytes;
+        sim.set_faults(quota(used_bytes + bytes / 2));
+        let mut errors = Vec::new();
+        for _ in 0..100 {
+            let Some(job) = engine.next_job_of(JobKind::Compact, LATER_S) else { break };
+            errors.extend(engine.run(job, LATER_S, yield_now).await.err());
+        }
+        // There is no reserve here, which a new manifest would take.
+        let met =
+            |error: &&Error| matches!(error, Error::DiskFull { file } if file.ends_with(".sst"));
+        assert_eq!(errors.iter().find(met), None, "no write has met a full disk");
+        assert!(!errors.is_empty() && engine.stats().compaction_fragments > before, "{errors:?}");
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Files of the table, and their bytes.
+fn sizes(engine: &Engine) -> [u64; 2] {
+    let size = engine.table_size(TABLE).unwrap();
+    [size.sstables, size.bytes]
 }
 
 /// Before: two merges of two shards both counted the same free bytes, and one of them met a full disk.

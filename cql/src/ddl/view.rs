@@ -49,6 +49,12 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
         return Ok(Ddl::nothing());
     }
     table::check_table_name(keyspace_name, name)?;
+    if base.options.gc_grace_seconds == 0 {
+        let base = &base.name;
+        return Err(Error::Invalid(format!(
+            "Cannot create materialized view '{name}' for base table '{base}' with gc_grace_seconds of 0, {NEEDS_GRACE}"
+        )));
+    }
     let selected = selected(base, create)?;
     let key = key_of(base, create)?;
     let order = directions(base, create)?;
@@ -75,6 +81,28 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
     let view = Table::view_of(base, identity, &key, &others, definition)?;
     let change = SchemaChange::CreateTable(Box::new(view));
     Ok(Ddl::step(change, "CREATED", keyspace_name, Object::Table(name.clone()), warnings))
+}
+
+/// Why a table with views keeps its tombstones for some time, in the words of Cassandra. Here as there a row of a view
+/// may be written again after a crash.
+const NEEDS_GRACE: &str = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.";
+
+/// Refuses to alter a table with views, or a view, so that it keeps no tombstones.
+fn check_grace(table: &Table, what: &str) -> Result<()> {
+    match table.options.gc_grace_seconds {
+        0 => Err(Error::Invalid(format!(
+            "Cannot alter gc_grace_seconds of {what} to 0, {NEEDS_GRACE}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses options of a table that its views do not allow.
+pub(super) fn check_base_options(context: &DdlContext<'_>, base: &Table) -> Result<()> {
+    match context.schema.views_of(base).next() {
+        Some(_) => check_grace(base, "the base table of a materialized view"),
+        None => Ok(()),
+    }
 }
 
 /// Refuses tables that have no views.
@@ -353,6 +381,7 @@ pub(super) fn alter(
             "Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always expire at the same time than the corresponding data in the parent table. default_time_to_live must be set to zero, see CASSANDRA-12868 for more information",
         ));
     }
+    check_grace(&view, "a materialized view")?;
     if view == *old && warnings.is_empty() {
         return Ok(Ddl::nothing());
     }

@@ -334,7 +334,12 @@ impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
                 self.held_bytes.set(self.held_bytes.get() + written_bytes);
                 self.free(&used_up);
                 self.engine.delete_used(&used_up).await?;
-                Ok(if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                // What was unlinked may not be free.
+                let has_space = used_up.is_empty() || self.engine.has_promised_space().await?;
+                Ok(match self.is_over() || !has_space {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })
             }
             // The commit has changed nothing.
             unchanged @ (Ok(None) | Err(Error::DiskFull { .. })) => {

@@ -189,7 +189,7 @@ impl Engine {
                 let input = inputs.iter().find(|view| path(view).as_str() == file);
                 let sstable = input.map(|view| view.entry.sstable);
                 let failures =
-                    sstable.map_or(0, |sstable| table.damage.note_merge_failure(sstable));
+                    sstable.map_or(0, |sstable| table.damage.note_merge_failure(sstable, now_s));
                 if failures >= JOB_QUARANTINE_FAILURES {
                     quarantine(&|view| Some(view.entry.sstable) == sstable);
                 }
@@ -284,6 +284,7 @@ impl Engine {
             dir: layout::table_dir(running.definition().id.0),
             config: WriterConfig::of_table(running.definition()),
             fragment_bytes,
+            kept_bytes_max: self.budget.writer_max(),
             now_s,
             gc_before_s,
             drops: table.drops(),

@@ -6,8 +6,8 @@
 //! view ─┘                                     (an output ends between two tokens, or after a row)
 //! ```
 //!
-//! 1. Partitions are merged in order into a fragment, until it is long enough and the token changes, or, inside a
-//!    partition, a row was written.
+//! 1. Partitions are merged in order into a fragment, until it is long enough (its bytes on the disk, or those that its
+//!    writer keeps in memory to the end) and the token changes, or, inside a partition, a row was written.
 //! 2. The fragment is finished (written, synced, read back) and the owner takes it over: it says that all data before
 //!    a place is in the fragments so far, and that what is merged begins at this place.
 //! 3. The same again, until nothing is left to merge or the owner wants no more.
@@ -63,6 +63,8 @@ pub(crate) struct Output {
     pub(crate) config: WriterConfig,
     /// An output ends at the first place where it may after this many bytes.
     pub(crate) fragment_bytes: u64,
+    /// Or after its writer has kept this many bytes in memory.
+    pub(crate) kept_bytes_max: usize,
     /// The second at which expiry is judged.
     pub(crate) now_s: u32,
     /// Tombstones made before this second are past `gc_grace_seconds`.
@@ -125,6 +127,13 @@ pub(crate) async fn rewrite(
     ended
 }
 
+impl Output {
+    /// Whether the file that is written is long enough.
+    fn is_full(&self, writer: &Writer) -> bool {
+        writer.bytes() >= self.fragment_bytes || writer.kept_bytes() >= self.kept_bytes_max
+    }
+}
+
 impl Rest {
     /// Whether what ends with this token is before it.
     pub(crate) fn is_behind(&self, last: Token) -> bool {
@@ -149,8 +158,7 @@ struct OutputFiles<'a, C> {
 impl<C: MergeOwner> OutputFiles<'_, C> {
     /// Whether the file that is written is long enough.
     fn is_full(&self) -> bool {
-        let bytes = self.writer.as_ref().map_or(0, |(_, writer)| writer.bytes());
-        bytes >= self.output.fragment_bytes
+        self.writer.as_ref().is_some_and(|(_, writer)| self.output.is_full(writer))
     }
 
     /// The writer for the next partition.
@@ -260,7 +268,7 @@ async fn merge<C: MergeOwner>(
             if bytes >= step_bytes {
                 writer.drain(&async || owner.pause().await).await?;
                 owner.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
-                is_full = writer.bytes() >= output.fragment_bytes;
+                is_full = output.is_full(writer);
             }
             if !merged.next().await? {
                 break;

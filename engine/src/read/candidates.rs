@@ -277,10 +277,10 @@ impl<'r> Candidates<'r> {
         if self.sources.iter().all(is_behind) {
             return Ok(());
         }
-        for source in &mut self.sources {
-            if let Kind::File { view, reading, ready, place, .. } = &mut source.kind
-                && let Some(last) = view.sstable.last_place_of(token, key, *reading).await?
-            {
+        for source in self.sources.iter_mut().filter(|source| !is_behind(source)) {
+            let Kind::File { view, reading, ready, place, .. } = &mut source.kind else { continue };
+            let from = *ready.front().unwrap_or(place);
+            if let Some(last) = view.sstable.last_place_after(from, (token, key), *reading).await? {
                 let left = ready.partition_point(|other| *other < last);
                 ready.drain(..left);
                 *place = last.max(*place);

@@ -48,6 +48,11 @@ impl DirectoryBuilder {
         self.tokens.len()
     }
 
+    /// Bytes in memory.
+    pub(super) fn kept_bytes(&self) -> usize {
+        size_of_val(&*self.tokens) + size_of_val(&*self.offsets) + size_of_val(&*self.continues)
+    }
+
     /// The directory of blocks that end at `end`.
     pub(super) fn finish(mut self, end: u64) -> Directory {
         assert!(

@@ -3,7 +3,7 @@
 //! ```text
 //! named            place (block, entry)  ─► token, key, clustering
 //! place_of         key, clustering       ─► a place before what the partition has at or after that clustering
-//! last_place_of    key                   ─► the last block of a partition of many blocks
+//! last_place_after key, a place          ─► the last block of a partition of many blocks, if it is behind the place
 //! place_behind     token                 ─► a place after all that the file has of tokens up to this one
 //! rows_of_blocks   key, slices           ─► about how many rows
 //! ```
@@ -132,7 +132,20 @@ impl Sstable {
         clustering: &[u8],
         reading: Reading,
     ) -> Result<Place> {
-        let block = match self.wide_of(token, key, reading).await? {
+        let wide = self.wide_of(token, key, reading).await?;
+        self.place_inside(wide, token, clustering, reading).await
+    }
+
+    /// A place before which the file has nothing of what is at or behind this clustering, of the wide partition or of
+    /// the token.
+    async fn place_inside(
+        &self,
+        wide: Option<&Wide>,
+        token: Token,
+        clustering: &[u8],
+        reading: Reading,
+    ) -> Result<Place> {
+        let block = match wide {
             None => self.directory.candidates(token).0,
             Some(wide) => {
                 let (mut node, mut block) = (wide.root, wide.first_block as usize);
@@ -169,8 +182,9 @@ impl Sstable {
             blocks += match *slice == Slice::all() {
                 true => u64::from(last.saturating_sub(first)) + 1,
                 false => {
-                    let from = self.place_of((token, key), &slice.start, reading).await?.block;
-                    let to = self.place_of((token, key), &slice.end, reading).await?.block;
+                    let from =
+                        self.place_inside(Some(wide), token, &slice.start, reading).await?.block;
+                    let to = self.place_inside(Some(wide), token, &slice.end, reading).await?.block;
                     u64::from(to.saturating_sub(from)) + 1
                 }
             };
@@ -181,15 +195,18 @@ impl Sstable {
         Ok(rows / self.directory.blocks().max(1) as u64)
     }
 
-    /// The last block of a partition that has several.
-    pub(crate) async fn last_place_of(
+    /// The last block of a partition that has several, if it is behind a place: else nothing is read.
+    pub(crate) async fn last_place_after(
         &self,
-        token: Token,
-        key: &[u8],
+        from: Place,
+        (token, key): (Token, &[u8]),
         reading: Reading,
     ) -> Result<Option<Place>> {
-        let wide = self.wide_of(token, key, reading).await?;
-        Ok(wide.map(|wide| Place { block: wide.last_block, entry: 0 }))
+        let last = |wide: &Wide| Place { block: wide.last_block, entry: 0 };
+        if self.wide.find(token, key).is_none_or(|wide| last(wide) <= from) {
+            return Ok(None);
+        }
+        Ok(self.wide_of(token, key, reading).await?.map(last))
     }
 
     /// The wide partition of a key. The table has hashes, so the key is compared where the partition begins.

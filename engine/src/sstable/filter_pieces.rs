@@ -48,6 +48,11 @@ impl FilterBuilder {
         self.tokens.push(token);
     }
 
+    /// Bytes in memory.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.tokens.len() * size_of::<Token>() + self.frames.len() + self.section.len()
+    }
+
     fn end_piece(&mut self, framer: &mut Framer) {
         let (Some(shape), Some(first)) = (self.shape, self.tokens.first()) else { return };
         let mut raw = Vec::new();

@@ -14,7 +14,8 @@
 //! 1. Partitions ascend by (token, key), fragments by place: asserted.
 //! 2. A partition that fits a block is in one block, and so is one read. A longer one begins a block.
 //! 3. A bound and the row of the same bytes are in one block, so that places tell blocks apart.
-//! 4. Memory is a block, a piece of output, and a few bytes for each block and partition written.
+//! 4. Memory is a block, a piece of output, and what is kept to the end: a few bytes for each block and partition, and
+//!    of a wide partition the clustering at which each block begins. A merge bounds that (`compaction/rewrite.rs`).
 //! 5. A partition that says nothing leaves no trace.
 
 use model::row::RowRef;
@@ -216,6 +217,12 @@ impl Writer {
     /// Bytes the file would have about now.
     pub fn bytes(&self) -> u64 {
         self.output.offset() + (self.block.bytes() + self.index.len()) as u64
+    }
+
+    /// Bytes of what is kept in memory until the file ends: filter, directory, row indexes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let Writer { filter, directory, index, wide, .. } = self;
+        filter.kept_bytes() + directory.kept_bytes() + index.len() + wide.kept_bytes()
     }
 
     /// Whether [`Writer::drain`] has something to write.
