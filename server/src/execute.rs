@@ -27,8 +27,8 @@ mod forward;
 mod frame_pool;
 mod guarded;
 mod handshake;
+mod held_bytes;
 mod metered;
-mod named_bytes;
 mod node_state;
 mod owned_parameters;
 mod parts;
@@ -64,7 +64,7 @@ use engine::semaphore::Semaphore;
 use forward::Forwarded;
 use frame_pool::FramePool;
 use handshake::{LwtMarks, SupportedOptions};
-use named_bytes::NamedBytes;
+use held_bytes::HeldBytes;
 pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
@@ -80,7 +80,7 @@ use trace::Trace;
 use write::Writes;
 
 use crate::answers::Answers;
-use crate::limits::{MAIL_SLICE, WRITES_SLICE};
+use crate::limits::{MAIL_SLICE, NAMED_MEMORY_DIVISOR, WAITING_MEMORY_DIVISOR, WRITES_SLICE};
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
@@ -107,7 +107,9 @@ pub(crate) struct Executor {
     /// The same of each core, whose clients' answers this one may make.
     answers_of: Arc<[Arc<Answers>]>,
     /// What the keys and bounds of reads that wait take.
-    named: Rc<NamedBytes>,
+    named: Rc<HeldBytes>,
+    /// What long BATCH messages and changes of the schema take that wait for their turn.
+    waiting: Rc<HeldBytes>,
     /// What statements have cost on this core.
     statements: Statements,
     /// For frames between cores and the answers of reads that wait.
@@ -169,7 +171,15 @@ impl Executor {
         let suspended = Suspended::new(shard.wake());
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
-        let named = NamedBytes::new(shard.engine().memory_bytes());
+        let memory_bytes = shard.engine().memory_bytes();
+        let named = HeldBytes::new(
+            "the keys and bounds that its IN lists make",
+            memory_bytes / NAMED_MEMORY_DIVISOR,
+        );
+        let waiting = HeldBytes::new(
+            "the statements of a long BATCH or of a change of the schema",
+            memory_bytes / WAITING_MEMORY_DIVISOR,
+        );
         let answers = answers_of[shard.me().index()].clone();
         Rc::new(Executor {
             shard,
@@ -184,6 +194,7 @@ impl Executor {
             answers,
             answers_of,
             named,
+            waiting,
             statements,
             frames,
             key,

@@ -7,13 +7,14 @@
 //! 1. Each text is compiled once a message, each id is looked up. All must be INSERT, UPDATE or DELETE of writable
 //!    tables.
 //! 2. `check_batch` judges the tables together: counters and other columns do not mix.
-//! 3. A batch of which a statement has a condition goes another way: `bind_conditional_batch` (`conditional.rs`).
-//! 4. The values of each statement are bound, and its mutations are appended to the record of the batch. The size of
+//! 3. The values of each statement are bound, and its mutations are appended to the record of the batch. The size of
 //!    the batch and the guardrails are checked meanwhile.
+//! 4. A batch of which a statement has a condition is bound in another way: `bind_conditional_batch` (`conditional.rs`).
 //! 5. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
 //! A long message is a task that does the same and lets others run between two statements. One such task of a core
 //! compiles and binds at a time, in the order in which they came; a message of a few statements does it in the pass.
+//! The time of a write counts from when the message came. Its bytes are counted until it is bound (`held_bytes.rs`).
 //!
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
 //! `USING TIMESTAMP`. The batch is divided if it is LOGGED and its tokens have more than one owner.
@@ -25,15 +26,17 @@ use std::cell::{Cell, RefMut};
 use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::Reader;
+use cql::frame::consistency::Consistency;
 use cql::frame::request::{self, Batch, BatchText};
 use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
-use cql::plan::{BatchSize, Records, Scratch, WritePlan};
+use cql::plan::{BatchSize, NotApplied, Records, Scratch, WritePlan};
 use cql::prepare::{Statement, batch_timeout_warning, check_batch};
 use futures_lite::future::{or, yield_now};
 use model::Token;
@@ -44,7 +47,9 @@ use shard::stalls::Work;
 
 use super::answer::WriteKind;
 use super::call::{Call, Flow};
+use super::conditional::check_conditional;
 use super::consistency::{Replication, check_serial};
+use super::held_bytes::HeldPlace;
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor, When, request_id};
@@ -52,7 +57,7 @@ use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS};
 use crate::statements::Answered;
 
 /// The statements of a BATCH message, and what follows from them together.
-struct Statements {
+struct BatchStatements {
     all: Vec<Rc<ServerStatement>>,
     kind: BatchKind,
     /// Whether they change counters.
@@ -61,24 +66,30 @@ struct Statements {
 }
 
 /// What a batch is beside its record.
-struct Told {
-    kind: WriteKind,
-    warnings: Vec<String>,
-    is_divided: bool,
-    is_named: bool,
+pub(super) struct BatchOutline {
+    pub(super) kind: WriteKind,
+    pub(super) warnings: Vec<String>,
+    pub(super) not_applied: Option<Arc<NotApplied>>,
+    pub(super) is_divided: bool,
+    pub(super) is_named: bool,
 }
 
-impl Told {
-    /// The write of a record that was bound.
+impl BatchOutline {
+    /// The write of a record that was bound, if the keyspaces can keep the level of the message.
     fn write<'w>(
         self,
         record: RefMut<'w, Vec<u8>>,
+        level: Consistency,
         replication: &[Replication],
     ) -> Result<BoundWrite<'w>, ExecuteError> {
-        let Told { kind, warnings, is_divided, is_named } = self;
-        let (timeout, not_applied) = (None, None);
-        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
-            .check(replication)
+        let BatchOutline { kind, warnings, not_applied, is_divided, is_named } = self;
+        let (is_conditional, timeout) = (not_applied.is_some(), None);
+        let bound =
+            BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named };
+        match is_conditional {
+            true => check_conditional(bound, level, replication),
+            false => bound.check(replication),
+        }
     }
 }
 
@@ -89,8 +100,10 @@ struct LongBatch {
     /// What stands beside the body: the name of a change of counters.
     request_id: Option<Vec<u8>>,
     keyspace: Option<String>,
-    /// When it came: what comes later writes over it.
+    /// When it came, in microseconds since 1970: what comes later writes over it.
     timestamp_us: i64,
+    /// The same by the clock of deadlines.
+    came: Instant,
 }
 
 impl Executor {
@@ -110,8 +123,13 @@ impl Executor {
             let mut body = Vec::new();
             batch.put(call.version, &mut body);
             let request_id = batch.parameters.request_id.map(<[u8]>::to_vec);
-            let timestamp_us = time.timestamp_us;
-            self.batch_in_steps(call, LongBatch { body, request_id, keyspace, timestamp_us });
+            let place = match self.waiting.hold(body.len()) {
+                Ok(place) => place,
+                Err(refusal) => return self.refuse(call, refusal, out),
+            };
+            let (timestamp_us, came) = (time.timestamp_us, self.state.monotonic());
+            let long = LongBatch { body, request_id, keyspace, timestamp_us, came };
+            self.batch_in_steps(call, long, place);
             return Flow::Later;
         }
         let bound = self.bind_batch(&mut call, batch, keyspace.as_deref(), time);
@@ -127,23 +145,22 @@ impl Executor {
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         let statements = at_once(self.compile_batch(call, batch, keyspace, async || ()))?;
         self.shard.effort().rows(statements.all.len() as u64);
-        if statements.all.iter().any(is_conditional) {
-            return self.bind_conditional_batch(batch, &statements.all, &statements.replication);
-        }
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
-        let told = at_once(self.bind_statements(batch, &statements, time, buffers, async || ()))?;
-        told.write(record, &statements.replication)
+        let outline =
+            at_once(self.bind_statements(batch, &statements, time, buffers, async || ()))?;
+        outline.write(record, batch.parameters.consistency, &statements.replication)
     }
 
-    /// Runs a long BATCH as a task.
+    /// Runs a long BATCH, whose body has a place, as a task.
     #[cold]
-    fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch) {
+    fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch, place: Option<HeldPlace>) {
         let executor = self.clone();
         let work = Work { group: Group::Requests, name: "long batch", table: None };
         self.shard.runtime().spawn(work, async move {
             let mut out = Vec::new();
             let bound = executor.bind_long_batch(&mut call, &long).await;
+            drop((long, place));
             if let Flow::Answered(call) = executor.submit(call, bound, &mut out) {
                 executor.replies.push(call.session.id, &out);
                 executor.finish(call, Answered::of(&out), When::InTask);
@@ -158,20 +175,14 @@ impl Executor {
         call: &mut Call,
         long: &LongBatch,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let timeout = self.state.settings().timeouts.write;
+        let LongBatch { body, request_id, keyspace, timestamp_us, came, .. } = long;
+        let timeout = self.usual_write_timeout(false);
         let turn = async { Some(self.long_batches.take(1).await) };
         let too_late = async {
             self.shard.runtime().sleep(timeout).await;
             None
         };
-        let Some(_turn) = or(turn, too_late).await else {
-            let text = format!(
-                "Waited {} ms for the long batches before this one: nothing was written",
-                timeout.as_millis()
-            );
-            return Err(ExecuteError::Overloaded(text));
-        };
-        let LongBatch { body, request_id, keyspace, timestamp_us } = long;
+        let Some(_turn) = or(turn, too_late).await else { return Err(not_in_time(timeout)) };
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
         batch.parameters.request_id = request_id.as_deref();
@@ -183,17 +194,20 @@ impl Executor {
             }
         };
         let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
-        if statements.all.iter().any(is_conditional) {
-            return self.bind_conditional_batch(&batch, &statements.all, &statements.replication);
-        }
         let timestamp_us = *timestamp_us;
         let time = StatementTime { timestamp_us, ..self.state.time(&batch.parameters) };
         let (mut own, mut scratch) = (Vec::new(), Scratch::default());
         let buffers = (&mut own, &mut scratch);
-        let told = self.bind_statements(&batch, &statements, time, buffers, &pause).await?;
+        let outline = self.bind_statements(&batch, &statements, time, buffers, &pause).await?;
         let (mut record, _) = self.writes.buffers();
         *record = own;
-        told.write(record, &statements.replication)
+        let level = batch.parameters.consistency;
+        let bound = outline.write(record, level, &statements.replication)?;
+        let timeout = self.usual_write_timeout(bound.not_applied.is_some());
+        match timeout.checked_sub(self.state.monotonic().saturating_duration_since(*came)) {
+            Some(left) => Ok(BoundWrite { timeout: Some(left), ..bound }),
+            None => Err(not_in_time(timeout)),
+        }
     }
 
     /// Finds or compiles the statements, and judges them together. `pause` is called after each.
@@ -203,7 +217,7 @@ impl Executor {
         batch: &Batch<'_>,
         keyspace: Option<&str>,
         pause: impl AsyncFn(),
-    ) -> Result<Statements, ExecuteError> {
+    ) -> Result<BatchStatements, ExecuteError> {
         check_serial(&batch.parameters)?;
         let all = self.statements_of(batch, keyspace, pause).await?;
         let kind = kind_of(batch.kind);
@@ -219,19 +233,22 @@ impl Executor {
         if batch.parameters.request_id.is_some() && !count {
             return Err(request_id::means_nothing());
         }
-        Ok(Statements { all, kind, count, replication })
+        Ok(BatchStatements { all, kind, count, replication })
     }
 
-    /// Binds the statements, none of which has a condition, into a record. `pause` is called after each.
+    /// Binds the statements into a record. `pause` is called after each.
     async fn bind_statements(
         &self,
         batch: &Batch<'_>,
-        statements: &Statements,
+        statements: &BatchStatements,
         time: StatementTime<'_>,
         (record, scratch): (&mut Vec<u8>, &mut Scratch),
         pause: impl AsyncFn(),
-    ) -> Result<Told, ExecuteError> {
-        let Statements { all, kind, count, .. } = statements;
+    ) -> Result<BatchOutline, ExecuteError> {
+        let BatchStatements { all, kind, count, .. } = statements;
+        if all.iter().any(is_conditional) {
+            return self.bind_conditional_batch(batch, all, (record, scratch), pause).await;
+        }
         let mut bound = self.begin_batch(*kind, record);
         let (watched, mut told) = (self.watched_of_writes(), Vec::new());
         for (statement, item) in all.iter().zip(batch.statements()) {
@@ -256,7 +273,7 @@ impl Executor {
         let name = write_type(*kind, *count);
         let kind = WriteKind { level: batch.parameters.consistency, name };
         let is_named = self.name(batch.parameters.request_id, record)?;
-        Ok(Told { kind, warnings, is_divided, is_named })
+        Ok(BatchOutline { kind, warnings, not_applied: None, is_divided, is_named })
     }
 
     /// The statements of a batch, each a write of a table that may be written to.
@@ -331,6 +348,14 @@ pub(super) fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
 
 fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
     plan_of(statement).is_ok_and(|plan| plan.condition.is_some())
+}
+
+/// A long batch was not bound within the time of a write, in which others were.
+fn not_in_time(timeout: Duration) -> ExecuteError {
+    ExecuteError::Overloaded(format!(
+        "Waited {} ms for the long batches before this one: nothing was written",
+        timeout.as_millis()
+    ))
 }
 
 fn too_much_to_compile() -> ExecuteError {

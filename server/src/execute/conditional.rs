@@ -18,11 +18,11 @@ use cql::bind::Bindings;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::{Batch, Parameters};
 use cql::frame::response::Envelope;
-use cql::plan::{ConditionalWrite, Extent, NotApplied, WritePlan};
+use cql::plan::{ConditionalWrite, Extent, NotApplied, Scratch, WritePlan};
 use cql::prepare::Statement;
 
 use super::answer::WriteKind;
-use super::batch::warnings_of;
+use super::batch::{BatchOutline, warnings_of};
 use super::consistency::Replication;
 use super::statement::ServerStatement;
 use super::write::BoundWrite;
@@ -61,17 +61,18 @@ impl Executor {
             is_divided: false,
             is_named: false,
         };
-        check(bound, run.parameters.consistency, &run.statement.replication)
+        check_conditional(bound, run.parameters.consistency, &run.statement.replication)
     }
 
-    /// Binds a BATCH message of which at least one statement has a condition.
+    /// Binds a BATCH message of which at least one statement has a condition. `pause` is called after each statement.
     #[cold]
-    pub(super) fn bind_conditional_batch(
+    pub(super) async fn bind_conditional_batch(
         &self,
         batch: &Batch<'_>,
         statements: &[Rc<ServerStatement>],
-        replication: &[Replication],
-    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
+        pause: impl AsyncFn(),
+    ) -> Result<BatchOutline, ExecuteError> {
         let mut warnings = warnings_of(statements);
         let plans = || {
             statements.iter().filter_map(|one| match &one.compiled.statement {
@@ -83,25 +84,22 @@ impl Executor {
         let not_applied = NotApplied::of_batch(plans(), &schema)?.map(Arc::new);
         let time = self.state.own_time(&batch.parameters);
         let mut write = ConditionalWrite::new(Extent::Batch);
-        let (mut record, mut scratch) = self.writes.buffers();
         let (watched, now_us) = (self.watched_of_writes(), self.state.now_us());
         for ((statement, plan), item) in statements.iter().zip(plans()).zip(batch.statements()) {
             let bindings = Bindings::new(&item.values, statement.markers(), time)?;
-            write.add(plan, &bindings, &mut scratch)?;
+            write.add(plan, &bindings, scratch)?;
             if watched.is_some() {
                 let guardrails = &self.state.settings().guardrails;
                 guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
             }
+            pause().await;
         }
-        write.put(&Bindings::none(time), &mut record);
+        write.put(&Bindings::none(time), record);
         if let Some(watched) = watched {
-            self.guard_record(watched, &batch.parameters, &record, &mut warnings)?;
+            self.guard_record(watched, &batch.parameters, record, &mut warnings)?;
         }
-        let kind = kind(&batch.parameters);
-        let (timeout, is_divided, is_named) = (None, false, false);
-        let bound =
-            BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named };
-        check(bound, batch.parameters.consistency, replication)
+        let (kind, is_divided, is_named) = (kind(&batch.parameters), false, false);
+        Ok(BatchOutline { kind, warnings, not_applied, is_divided, is_named })
     }
 
     /// The values of a statement, at a time of the server.
@@ -132,7 +130,7 @@ fn kind(parameters: &Parameters<'_>) -> WriteKind {
 }
 
 /// Refuses levels that no conditional write has, or that the keyspace cannot keep.
-fn check<'w>(
+pub(super) fn check_conditional<'w>(
     bound: BoundWrite<'w>,
     level: Consistency,
     replication: &[Replication],

@@ -31,8 +31,8 @@ use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_nearest, level_of_read};
+use super::held_bytes::HeldPlace;
 use super::metered::{InPass, Metered, note_effort};
-use super::named_bytes::NamedPlace;
 use super::owned_parameters::OwnedParameters;
 use super::parts::InParts;
 use super::statement::{ServerStatement, Target};
@@ -103,7 +103,7 @@ pub(super) struct Pending {
     /// How other cores make their parts of it, if they do.
     in_parts: Option<Box<InParts>>,
     /// What it names, if that takes much memory.
-    named: Option<NamedPlace>,
+    named: Option<HeldPlace>,
 }
 
 /// What came of a SELECT inside the pass.
@@ -134,7 +134,7 @@ pub(super) struct Given {
 impl Executor {
     /// What is kept of a SELECT that could not end inside the pass.
     pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Result<Pending, ExecuteError> {
-        let named = self.named.hold(&bound)?;
+        let named = self.named.hold_named(&bound)?;
         let (statement, target) = (run.statement.clone(), run.target);
         let (deadline, in_parts) = (self.deadline_of(&bound), None);
         let parameters = OwnedParameters::of(run);

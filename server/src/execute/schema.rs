@@ -5,7 +5,8 @@
 //! changes of other cores come in between. If another core was faster, the statement is planned again.
 //!
 //! 1. The statement waits for its turn on this core: one change is made at a time. At most
-//!    [`SCHEMA_CHANGES_WAITING_MAX`] wait, each for at most [`SCHEMA_CHANGE_TIMEOUT`].
+//!    [`SCHEMA_CHANGES_WAITING_MAX`] wait, each for at most [`SCHEMA_CHANGE_TIMEOUT`], and their statements are counted
+//!    (`held_bytes.rs`).
 //! 2. [`ddl::plan`] turns it into a change of the schema as this core has it, or into nothing (`IF EXISTS`,
 //!    `IF NOT EXISTS`), or into an error.
 //! 3. The change goes to the first shard with the number of the schema that it was planned on. A DROP of tables takes
@@ -53,7 +54,9 @@ impl Executor {
         statement: &Rc<ServerStatement>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let counted = match self.count_schema_change() {
+        let counted = self.count_schema_change();
+        let counted = counted.and_then(|one| Ok((one, self.waiting.hold(statement.bytes())?)));
+        let counted = match counted {
             Ok(counted) => counted,
             Err(refusal) => return self.refuse(call, refusal, out),
         };

@@ -226,8 +226,7 @@ impl Executor {
             trace.event(self.state.now_us(), activity);
         }
         let mut waiting = self.writes.waiting.borrow_mut();
-        let timeouts = &self.state.settings().timeouts;
-        let usual = if not_applied.is_some() { timeouts.cas_contention } else { timeouts.write };
+        let usual = self.usual_write_timeout(not_applied.is_some());
         let deadline = self.state.monotonic() + timeout.unwrap_or(usual);
         self.deadlines.add(deadline);
         let place = waiting.insert(WaitingWrite {
@@ -250,6 +249,13 @@ impl Executor {
                 self.refuse(call, ExecuteError::Write(error, kind), out)
             }
         }
+    }
+
+    /// How long a write may take that does not say it itself.
+    #[inline]
+    pub(super) fn usual_write_timeout(&self, is_conditional: bool) -> Duration {
+        let timeouts = &self.state.settings().timeouts;
+        if is_conditional { timeouts.cas_contention } else { timeouts.write }
     }
 
     /// Submits a logged batch that several cores own.

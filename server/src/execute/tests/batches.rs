@@ -233,3 +233,33 @@ fn a_long_batch_with_a_condition_is_applied_or_not() {
         assert!(said.starts_with(expected), "{said}");
     }
 }
+
+/// Before: the bodies of long batches whose clients were gone were counted nowhere until they had their turn, and the
+/// texts of changes of the schema as well.
+#[test]
+fn what_waits_for_its_turn_is_counted_though_its_client_is_gone() {
+    let mut bench = Bench::new(1);
+    let own = bench.client;
+    let gone = |bench: &mut Bench, begin: &dyn Fn(&mut Bench)| {
+        let client = bench.server.connect(0, VERSION);
+        bench.client = client;
+        begin(bench);
+        bench.client = own;
+        bench.server.disconnect(client);
+    };
+    let filler = " ".repeat(150_000);
+    let insert = |c: usize| format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 1) /* {filler} */");
+    let text = format!("CREATE TABLE IF NOT EXISTS ks.n (k int PRIMARY KEY) /* {filler} */");
+    let batch = |bench: &mut Bench| drop(bench.begin_batch_of(&[insert(1)]));
+    let change = |bench: &mut Bench| bench.begin_as(bench.client, &text);
+    for begin in [&batch as &dyn Fn(&mut Bench), &change] {
+        gone(&mut bench, begin);
+        gone(&mut bench, begin);
+        let said = bench.begin_batch_of(&[insert(2)]);
+        assert!(said.starts_with("error: Request not taken: the statements of a long"), "{said}");
+        while bench.server.run_once() {}
+        assert_eq!(bench.begin_batch_of(&[insert(3)]), "");
+        assert_eq!(bench.answers().into_values().next().as_deref(), Some("void"));
+    }
+    assert_eq!(bench.query("SELECT c FROM ks.t WHERE k = 1"), "1, 3", "what was taken is written");
+}

@@ -186,7 +186,10 @@ fn keys_that_an_in_makes_of_a_long_value_are_counted_while_their_reads_wait() {
             bench.begin(&Request::Query(Query { text: &text, parameters }));
         }
         let answers = bench.answers();
-        let refused = answers.values().filter(|answer| answer.contains("Read not taken")).count();
+        let refused = answers
+            .values()
+            .filter(|answer| answer.contains("Request not taken: the keys and bounds"))
+            .count();
         let found = answers.values().filter(|answer| answer.is_empty()).count();
         assert_eq!((found, refused), (2, 18), "1.8 MB each, of 4 MiB: {answers:?}");
         // The same of clusterings, in one partition for each of two keys.
