@@ -30,7 +30,7 @@ use uuid::Uuid;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layout;
-use crate::limits::MERGE_FAILURES_KEPT_S;
+use crate::limits::MERGE_FAILURE_GAP_S_MAX;
 use crate::manifest::{Edit, ViewEntry, ViewId};
 use crate::planted::{Bug, planted};
 use crate::table::{Table, View};
@@ -96,11 +96,11 @@ pub(crate) struct Damage {
     has_unopened: Cell<bool>,
     /// Views that are open and of which something is wrong.
     noted: RefCell<BTreeMap<ViewId, DamagedView>>,
-    /// How many merges have failed by each of these files.
+    /// Of each file that has made merges fail.
     merge_failures: RefCell<BTreeMap<Uuid, MergeFailures>>,
 }
 
-/// The merges that one file has made fail.
+/// Merges that have failed by one file, each at most [`MERGE_FAILURE_GAP_S_MAX`] after the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct MergeFailures {
     count: u32,
@@ -148,12 +148,11 @@ impl Damage {
         self.noted.borrow_mut().entry(view.entry.id()).or_insert(view);
     }
 
-    /// Notes that one more merge has failed by this file at this second; how many have, of which each came within
-    /// [`MERGE_FAILURES_KEPT_S`] of the one before.
+    /// Notes that one more merge has failed by this file, which began at this second; how many count together.
     pub(crate) fn note_merge_failure(&self, sstable: Uuid, now_s: u32) -> u32 {
         let mut failures = self.merge_failures.borrow_mut();
         let known = failures.entry(sstable).or_default();
-        if now_s.saturating_sub(known.last_s) > MERGE_FAILURES_KEPT_S {
+        if now_s.saturating_sub(known.last_s) > MERGE_FAILURE_GAP_S_MAX {
             known.count = 0;
         }
         *known = MergeFailures { count: known.count.saturating_add(1), last_s: now_s };
@@ -291,8 +290,8 @@ mod tests {
     fn a_failure_long_ago_does_not_count() {
         let (damage, file) = (Damage::default(), Uuid::from_u128(7));
         let failed = |now_s| damage.note_merge_failure(file, now_s);
-        assert_eq!([failed(1000), failed(1002), failed(1002 + MERGE_FAILURES_KEPT_S)], [1, 2, 3]);
-        assert_eq!(failed(1003 + 2 * MERGE_FAILURES_KEPT_S), 1);
+        assert_eq!([failed(1000), failed(1002), failed(1002 + MERGE_FAILURE_GAP_S_MAX)], [1, 2, 3]);
+        assert_eq!(failed(1003 + 2 * MERGE_FAILURE_GAP_S_MAX), 1);
         assert_eq!(damage.note_merge_failure(Uuid::nil(), 1000), 1, "another file");
     }
 }

@@ -223,6 +223,15 @@ impl Disk {
         }
     }
 
+    /// How many names (hard links) a file has.
+    pub async fn count_names(&self, path: &RelPath) -> Result<u64> {
+        match self {
+            Disk::Dma(d) => d.count_names(path).await,
+            Disk::Sim(d) => d.count_names(path).await,
+            Disk::Plain(d) => d.count_names(path),
+        }
+    }
+
     /// Makes the names in a directory durable.
     pub async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
         self.with_descriptor(Retries::Endless, async || match self {

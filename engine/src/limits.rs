@@ -168,12 +168,14 @@ pub const ZSTD_BLOCK_BYTES_MAX: usize = BLOCK_TARGET_BYTES_MAX;
 /// The level whose tables are at most 2 MiB, however long a block is.
 pub const ZSTD_LEVEL_OF_LONG: i32 = 3;
 
+/// An output of a merge ends when its writer keeps 1/64 of the shard's memory for filter, directory and row indexes: of
+/// small partitions a file of the wanted length can have more than there is memory for. All [`COMPACTIONS_MAX`] outputs
+/// of a time together have at most so many times that.
+pub const MERGE_OUTPUT_MEMORY_DIVISOR: usize = 64;
+const _: () = assert!(MEMORY_BYTES_MIN / MERGE_OUTPUT_MEMORY_DIVISOR >= JOB_STEP_BYTES);
+
 /// Files that a shard compresses at a time: one that is flushed, and one for each compaction.
 pub const CODEC_CONTEXTS: usize = 1 + COMPACTIONS_MAX;
-
-/// An output of a merge ends when its writer keeps 1/64 of the shard's memory for filter, directory and row indexes: of
-/// small partitions a file of the wanted length can have more than there is memory for.
-pub const WRITER_MEMORY_DIVISOR: usize = 64;
 
 /// The schema, and what its tables need to be written, take at most 1/2 of a shard's memory: a change that would
 /// take more is refused. What is there at a start is opened; what of it is beyond that is not taken from the data.
@@ -534,10 +536,10 @@ pub const JOB_RETRY_S: u32 = 2;
 pub const JOB_RETRY_S_MAX: u32 = 64;
 /// After this many failures of merges by a file, compactions leave that file alone until the next start.
 pub const JOB_QUARANTINE_FAILURES: u32 = 3;
-/// A failure of a merge by a file counts with the one before it if that was at most this many seconds ago: a day. What
-/// passes between failures is the disk's, not the file's.
-pub const MERGE_FAILURES_KEPT_S: u32 = 24 * 60 * 60;
-const _: () = assert!(MERGE_FAILURES_KEPT_S > JOB_RETRY_S_MAX);
+/// Failures of merges by one file count together while no two in a row are further apart than this many seconds: a day.
+/// A file that was not met for so long is taken for sound: the disk had failed, and it has passed.
+pub const MERGE_FAILURE_GAP_S_MAX: u32 = 24 * 60 * 60;
+const _: () = assert!(MERGE_FAILURE_GAP_S_MAX > JOB_RETRY_S_MAX);
 
 /// From here on writes are refused, so that compaction has space to free more.
 pub const DISK_FULL_PERCENT: u128 = 97;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! 1. What is promised is not written yet: bytes that are on the disk are not free any more, and are not promised
-//!    either. What a merge frees on its way is promised to it again.
+//!    either. What a merge frees on its way is promised to it again; a file that a snapshot or another shard has, too,
+//!    is not freed by it (`compaction/footprint.rs`).
 //! 2. The sum of the promises is read before the free space is measured. What is written in between counts twice, then,
 //!    and never not at all; two who ask at once may both be refused, and never both be given the same bytes.
 //! 3. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
@@ -124,26 +125,14 @@ impl Engine {
     /// Promises so many bytes, if they are free beside all that is promised and what the reserve lacks.
     pub(crate) async fn promise_space(&self, space_use: SpaceUse, bytes: u64) -> Result<Space> {
         let promise = self.space_ledger.promise(space_use, bytes);
-        let (free_bytes, taken_bytes) = self.free_and_taken_bytes(space_use).await?;
+        let promised_bytes = self.space_ledger.promised_bytes(space_use);
+        // What a released reserve lacks is not free.
+        let taken_bytes = promised_bytes + self.log_space.missing_bytes();
+        let free_bytes = self.disk.free_space().await?.free_bytes;
         Ok(match free_bytes >= taken_bytes {
             true => Space::Promised(promise),
             false => Space::Short(free_bytes.saturating_sub(taken_bytes - bytes)),
         })
-    }
-
-    /// Whether what is promised to merges and flushes is still free. A file that a merge has unlinked is not, while a
-    /// snapshot has it under another name or a read has it open.
-    pub(crate) async fn has_promised_space(&self) -> Result<bool> {
-        let (free_bytes, taken_bytes) = self.free_and_taken_bytes(SpaceUse::Merge).await?;
-        Ok(free_bytes >= taken_bytes)
-    }
-
-    /// Free bytes, and those that are promised or that the reserve lacks: they are read first.
-    async fn free_and_taken_bytes(&self, space_use: SpaceUse) -> Result<(u64, u64)> {
-        let promised_bytes = self.space_ledger.promised_bytes(space_use);
-        // What a released reserve lacks is not free.
-        let taken_bytes = promised_bytes + self.log_space.missing_bytes();
-        Ok((self.disk.free_space().await?.free_bytes, taken_bytes))
     }
 
     /// Promises space for a flush; `DiskFull` if there is not enough.

@@ -587,8 +587,9 @@ fn a_merge_that_has_failed_is_listed_no_more_and_did_nothing() {
         for round in 0..4 {
             shard.round(round).await;
         }
+        // Behind the counting of the names of its four files.
         sim.set_faults(Faults {
-            fail_op: Some(3),
+            fail_op: Some(7),
             fail_errno: Some(libc::EIO),
             ..Faults::default()
         });

@@ -133,12 +133,16 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
         }
     }
 
-    /// These files are about to be unlinked: what they free is promised to this merge again.
-    fn free(&self, used_up: &[ViewEntry]) {
-        let is_freed = |entry: &&ViewEntry| self.engine.manifest.has_alone(entry.sstable);
-        let freed = used_up.iter().filter(is_freed).map(|entry| entry.file_bytes);
-        self.held_bytes.set(self.held_bytes.get().saturating_sub(freed.sum()));
+    /// Deletes the files of views that are used up: what they free is promised to this merge again.
+    async fn free(&self, used_up: &[ViewEntry]) -> Result<()> {
+        // What a snapshot has is known as long as the names are there.
+        let kept = self.engine.files_that_stay(used_up).await;
+        let freed = used_up.iter().filter(|entry| !kept.contains(&entry.sstable));
+        let freed_bytes = freed.map(|entry| entry.file_bytes).sum();
+        self.engine.delete_used(used_up).await?;
+        self.held_bytes.set(self.held_bytes.get().saturating_sub(freed_bytes));
         self.hold(0);
+        Ok(())
     }
 
     /// Whether the filter of a file has said that it does not hold the token.
@@ -332,14 +336,8 @@ impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
             Ok(Some(used_up)) => {
                 let written_bytes = output.map_or(0, |output| output.entry.file_bytes);
                 self.held_bytes.set(self.held_bytes.get() + written_bytes);
-                self.free(&used_up);
-                self.engine.delete_used(&used_up).await?;
-                // What was unlinked may not be free.
-                let has_space = used_up.is_empty() || self.engine.has_promised_space().await?;
-                Ok(match self.is_over() || !has_space {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                })
+                self.free(&used_up).await?;
+                Ok(if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             }
             // The commit has changed nothing.
             unchanged @ (Ok(None) | Err(Error::DiskFull { .. })) => {

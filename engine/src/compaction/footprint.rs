@@ -6,15 +6,19 @@
 //! output  [=====|====|#       ]      held twice: the # — at most a fragment of each run, and the one being written
 //! ```
 //!
-//! A file is unlinked when all of it is merged, so the shorter the fragments of a run are, the less is held twice when
-//! it is merged. They are a small part of what the shard has of the table, and never longer than the strategy says.
+//! A file that other shards or snapshots have, too, is held to the end: its space is not free when this merge has
+//! unlinked it. Any other file is unlinked when all of it is merged, so the shorter the fragments of a run are, the less
+//! is held twice when it is merged. They are a small part of what the shard has of the table, and never longer than the
+//! strategy says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
 use crate::engine::Engine;
+use crate::layout;
 use crate::limits::FRAGMENTS_PER_TABLE;
+use crate::manifest::ViewEntry;
 use crate::table::{Table, View, file_bytes};
 
 impl Engine {
@@ -30,16 +34,32 @@ impl Engine {
         (bytes / FRAGMENTS_PER_TABLE).max(self.fragment_bytes_min.get()).min(bytes_max)
     }
 
-    /// The most bytes that a merge of these views into such fragments holds at a time beside them.
-    pub(super) fn space_for(&self, inputs: &[View], fragment_bytes: u64) -> u64 {
-        let held = |view: &View| Held {
-            run: view.entry.run,
-            bytes: view.entry.file_bytes + INDEX_FILES_HELD * index_bytes(view),
-            // What another shard has stays.
-            is_freed: self.manifest.has_alone(view.entry.sstable),
-        };
-        space_bytes(inputs.iter().map(held), fragment_bytes)
+    /// Of these files those whose space is not free when this shard has unlinked them: another shard has them, or a
+    /// snapshot under another name.
+    pub(super) async fn files_that_stay<'v>(
+        &self,
+        entries: impl IntoIterator<Item = &'v ViewEntry>,
+    ) -> BTreeSet<Uuid> {
+        let mut stay = BTreeSet::new();
+        for ViewEntry { table, sstable, .. } in entries {
+            let path = layout::sstable_path(*table, *sstable);
+            // A file that cannot be asked is taken to stay: then more space is asked for than is needed.
+            if !self.manifest.has_alone(*sstable) || self.disk.count_names(&path).await != Ok(1) {
+                stay.insert(*sstable);
+            }
+        }
+        stay
     }
+}
+
+/// The most bytes that a merge of these views into such fragments holds at a time beside them, if these files stay.
+pub(super) fn space_for(inputs: &[View], stay: &BTreeSet<Uuid>, fragment_bytes: u64) -> u64 {
+    let held = |view: &View| Held {
+        run: view.entry.run,
+        bytes: view.entry.file_bytes + INDEX_FILES_HELD * index_bytes(view),
+        is_freed: !stay.contains(&view.entry.sstable),
+    };
+    space_bytes(inputs.iter().map(held), fragment_bytes)
 }
 
 /// What comes out has about the indexes of what goes in, and while their terms are sorted these are on the disk once

@@ -24,6 +24,7 @@ use model::options::{TableOptions, TombstoneGc};
 use uuid::Uuid;
 
 use super::adoption::RunningMerge;
+use super::footprint::space_for;
 use super::major::MajorRequest;
 use super::piece::{CompactionContext, Piece};
 use super::rewrite::{Output, rewrite};
@@ -65,8 +66,6 @@ struct BegunMerge<'m, P: AsyncFn()> {
     table: &'m Table,
     running: RunningMerge<'m, P>,
     fragment_bytes: u64,
-    /// What it holds at most beside its inputs.
-    space_bytes: u64,
     gc_before_s: u32,
 }
 
@@ -237,7 +236,8 @@ impl Engine {
         for _ in 0..SMALLER_MERGES_MAX {
             let may_be_smaller = plan.asked == Asked::ByStrategy;
             let merge = self.begin(table, plan, pause);
-            let room_bytes = match self.promise_space(SpaceUse::Merge, merge.space_bytes).await? {
+            let space_bytes = self.space_of(&merge).await;
+            let room_bytes = match self.promise_space(SpaceUse::Merge, space_bytes).await? {
                 Space::Promised(promise) => {
                     merge.running.keep_promise(promise);
                     return self.finish(merge, now_s).await;
@@ -245,12 +245,13 @@ impl Engine {
                 Space::Short(room_bytes) => room_bytes,
             };
             drop(merge);
+            let stay = self.files_that_stay(table.views().iter().map(|view| &view.entry)).await;
             let views = table.views();
             let fits = |task: &MergeTask| {
                 let inputs: Vec<View> =
                     task.pieces.iter().map(|&index| views[index].clone()).collect();
-                self.space_for(&inputs, self.fragment_bytes(table, task.fragment_bytes))
-                    <= room_bytes
+                let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
+                space_for(&inputs, &stay, fragment_bytes) <= room_bytes
             };
             let other = self.plan_of(table, now_s, |strategy, pieces, context| {
                 smaller(strategy, pieces, context, &fits)
@@ -259,6 +260,13 @@ impl Engine {
             plan = other;
         }
         Err(Error::DiskFull { file: "the output of a compaction".into() })
+    }
+
+    /// The most bytes that a merge holds at a time beside its inputs.
+    async fn space_of<P: AsyncFn()>(&self, merge: &BegunMerge<'_, P>) -> u64 {
+        let inputs = merge.running.inputs();
+        let stay = self.files_that_stay(inputs.iter().map(|view| &view.entry)).await;
+        space_for(&inputs, &stay, merge.fragment_bytes)
     }
 
     /// Takes the inputs of a merge, before anything is awaited: they are of this epoch of the table.
@@ -272,10 +280,9 @@ impl Engine {
         let inputs = plan.inputs();
         let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
         let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
-        let space_bytes = self.space_for(&inputs, fragment_bytes);
         let times_s = (plan.gc_before_s, plan.now_s);
         let running = RunningMerge::new(self, table, (inputs, task.level), times_s, pause);
-        BegunMerge { table, running, fragment_bytes, space_bytes, gc_before_s: plan.gc_before_s }
+        BegunMerge { table, running, fragment_bytes, gc_before_s: plan.gc_before_s }
     }
 
     async fn finish<P: AsyncFn()>(&self, merge: BegunMerge<'_, P>, now_s: u32) -> Result<()> {
@@ -284,7 +291,7 @@ impl Engine {
             dir: layout::table_dir(running.definition().id.0),
             config: WriterConfig::of_table(running.definition()),
             fragment_bytes,
-            kept_bytes_max: self.budget.writer_max(),
+            kept_bytes_max: self.budget.merge_output_max(),
             now_s,
             gc_before_s,
             drops: table.drops(),

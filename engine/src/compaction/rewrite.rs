@@ -21,7 +21,8 @@
 //!    is written, for that covers the rest of the partition, which is still in the inputs. So the tombstone of a
 //!    partition that may be longer than a fragment is kept, even if it could be purged: a fragment must not grow with
 //!    its partition.
-//! 4. A file that is used up is closed: once it is unlinked its space is free, however long the merge goes on.
+//! 4. A file that is used up is closed: once it is unlinked this merge keeps none of its space, however long it goes
+//!    on. A snapshot or a read may (`footprint.rs`).
 //! 5. After an error no output is left but what the owner has taken over, unless its deletion fails too: the next
 //!    start deletes what no manifest names.
 
@@ -61,9 +62,9 @@ pub(crate) struct Output {
     pub(crate) dir: RelPath,
     /// How they are written.
     pub(crate) config: WriterConfig,
-    /// An output ends at the first place where it may after this many bytes.
+    /// An output ends at the first place where it may, once the file has this many bytes.
     pub(crate) fragment_bytes: u64,
-    /// Or after its writer has kept this many bytes in memory.
+    /// An output ends there, too, once its writer keeps this many bytes in memory until the end.
     pub(crate) kept_bytes_max: usize,
     /// The second at which expiry is judged.
     pub(crate) now_s: u32,
@@ -128,8 +129,8 @@ pub(crate) async fn rewrite(
 }
 
 impl Output {
-    /// Whether the file that is written is long enough.
-    fn is_full(&self, writer: &Writer) -> bool {
+    /// Whether a file is long enough, or its writer keeps enough.
+    fn is_reached_by(&self, writer: &Writer) -> bool {
         writer.bytes() >= self.fragment_bytes || writer.kept_bytes() >= self.kept_bytes_max
     }
 }
@@ -158,7 +159,7 @@ struct OutputFiles<'a, C> {
 impl<C: MergeOwner> OutputFiles<'_, C> {
     /// Whether the file that is written is long enough.
     fn is_full(&self) -> bool {
-        self.writer.as_ref().is_some_and(|(_, writer)| self.output.is_full(writer))
+        self.writer.as_ref().is_some_and(|(_, writer)| self.output.is_reached_by(writer))
     }
 
     /// The writer for the next partition.
@@ -268,7 +269,7 @@ async fn merge<C: MergeOwner>(
             if bytes >= step_bytes {
                 writer.drain(&async || owner.pause().await).await?;
                 owner.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
-                is_full = output.is_full(writer);
+                is_full = output.is_reached_by(writer);
             }
             if !merged.next().await? {
                 break;

@@ -17,6 +17,7 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -218,6 +219,10 @@ impl DmaDisk {
 
     pub(super) async fn exists(&self, path: &RelPath) -> Result<bool> {
         self.blocking("stat", path, |full| full.try_exists()).await
+    }
+
+    pub(super) async fn count_names(&self, path: &RelPath) -> Result<u64> {
+        self.blocking("stat", path, |full| std::fs::metadata(full).map(|file| file.nlink())).await
     }
 
     pub(super) async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {

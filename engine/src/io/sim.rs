@@ -408,6 +408,12 @@ impl SimDisk {
         Ok(self.world().find(path).is_some())
     }
 
+    pub(super) async fn count_names(&self, path: &RelPath) -> Result<u64> {
+        self.ask("stat", path).await?;
+        let count = self.world().count_names(path);
+        count.ok_or_else(|| Error::io("stat", path.as_str(), libc::ENOENT))
+    }
+
     pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {
         self.take_descriptor("open", dir)?;
         let fate = self.begin(Kind::Sync, dir, 0, 0);

@@ -164,6 +164,12 @@ impl World {
         }
     }
 
+    /// How many names a file has; `None` if it is not there.
+    pub(super) fn count_names(&self, path: &RelPath) -> Option<u64> {
+        let file @ Node::File(_) = self.find(path)? else { return None };
+        Some(self.names.values().filter(|node| **node == file).count() as u64)
+    }
+
     pub(super) fn children(&self, dir: &RelPath) -> Vec<(RelPath, Node)> {
         let prefix = match dir.as_str() {
             "" => String::new(),

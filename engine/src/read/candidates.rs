@@ -279,8 +279,10 @@ impl<'r> Candidates<'r> {
         }
         for source in self.sources.iter_mut().filter(|source| !is_behind(source)) {
             let Kind::File { view, reading, ready, place, .. } = &mut source.kind else { continue };
-            let from = *ready.front().unwrap_or(place);
-            if let Some(last) = view.sstable.last_place_after(from, (token, key), *reading).await? {
+            // A wide partition is found by reading its first block: only where that skips a posting.
+            let first_left = *ready.front().unwrap_or(place);
+            let end = view.sstable.end_of_wide((token, key), first_left, *reading).await?;
+            if let Some(last) = end {
                 let left = ready.partition_point(|other| *other < last);
                 ready.drain(..left);
                 *place = last.max(*place);

@@ -48,7 +48,7 @@ impl DirectoryBuilder {
         self.tokens.len()
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, without spare capacity.
     pub(super) fn kept_bytes(&self) -> usize {
         size_of_val(&*self.tokens) + size_of_val(&*self.offsets) + size_of_val(&*self.continues)
     }

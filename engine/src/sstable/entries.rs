@@ -3,7 +3,7 @@
 //! ```text
 //! named            place (block, entry)  ─► token, key, clustering
 //! place_of         key, clustering       ─► a place before what the partition has at or after that clustering
-//! last_place_after key, a place          ─► the last block of a partition of many blocks, if it is behind the place
+//! end_of_wide      key, place            ─► the last block of a partition of many blocks, if it is beyond the place
 //! place_behind     token                 ─► a place after all that the file has of tokens up to this one
 //! rows_of_blocks   key, slices           ─► about how many rows
 //! ```
@@ -125,47 +125,40 @@ impl Sstable {
         if number < self.directory.blocks() { self.directory.frame(number).1 } else { 0 }
     }
 
-    /// A place before which the file has nothing of what is at or behind this clustering of a partition.
+    /// A place before which the file has nothing of what is at or after this clustering of a partition.
     pub(crate) async fn place_of(
         &self,
         (token, key): (Token, &[u8]),
         clustering: &[u8],
         reading: Reading,
     ) -> Result<Place> {
-        let wide = self.wide_of(token, key, reading).await?;
-        self.place_inside(wide, token, clustering, reading).await
-    }
-
-    /// A place before which the file has nothing of what is at or behind this clustering, of the wide partition or of
-    /// the token.
-    async fn place_inside(
-        &self,
-        wide: Option<&Wide>,
-        token: Token,
-        clustering: &[u8],
-        reading: Reading,
-    ) -> Result<Place> {
-        let block = match wide {
-            None => self.directory.candidates(token).0,
-            Some(wide) => {
-                let (mut node, mut block) = (wide.root, wide.first_block as usize);
-                for _ in 0..INDEX_LEVELS_MAX {
-                    let frame = self.node_frame(node)?;
-                    let slots = self.slots(frame, Kind::RowIndex, reading).await?;
-                    match search(&slots, clustering).map_err(|what| self.corrupt(frame.0, what))? {
-                        Found::Node(child) => node = child,
-                        Found::Block(ordinal) => {
-                            block = block.saturating_add(ordinal);
-                            break;
-                        }
-                    }
-                }
-                // Of the same token another partition may stand before the wide one.
-                block.min(wide.last_block as usize)
+        let block = match self.wide_of(token, key, reading).await? {
+            Some(wide) => self.block_of(wide, clustering, reading).await?,
+            None => {
+                let block = self.directory.candidates(token).0;
+                u32::try_from(block).expect("a file has fewer blocks")
             }
         };
-        let block = u32::try_from(block).expect("a file has fewer blocks");
         Ok(Place { block, entry: 0 })
+    }
+
+    /// The block of a wide partition in which a clustering is, or would be.
+    async fn block_of(&self, wide: &Wide, clustering: &[u8], reading: Reading) -> Result<u32> {
+        let (mut node, mut block) = (wide.root, wide.first_block as usize);
+        for _ in 0..INDEX_LEVELS_MAX {
+            let frame = self.node_frame(node)?;
+            let slots = self.slots(frame, Kind::RowIndex, reading).await?;
+            match search(&slots, clustering).map_err(|what| self.corrupt(frame.0, what))? {
+                Found::Node(child) => node = child,
+                Found::Block(ordinal) => {
+                    block = block.saturating_add(ordinal);
+                    break;
+                }
+            }
+        }
+        // Of the same token another partition may stand before the wide one.
+        let block = block.min(wide.last_block as usize);
+        Ok(u32::try_from(block).expect("a file has fewer blocks"))
     }
 
     /// About how many rows are in the blocks of these slices of a partition; none if it does not take several.
@@ -182,9 +175,8 @@ impl Sstable {
             blocks += match *slice == Slice::all() {
                 true => u64::from(last.saturating_sub(first)) + 1,
                 false => {
-                    let from =
-                        self.place_inside(Some(wide), token, &slice.start, reading).await?.block;
-                    let to = self.place_inside(Some(wide), token, &slice.end, reading).await?.block;
+                    let from = self.block_of(wide, &slice.start, reading).await?;
+                    let to = self.block_of(wide, &slice.end, reading).await?;
                     u64::from(to.saturating_sub(from)) + 1
                 }
             };
@@ -195,15 +187,15 @@ impl Sstable {
         Ok(rows / self.directory.blocks().max(1) as u64)
     }
 
-    /// The last block of a partition that has several, if it is behind a place: else nothing is read.
-    pub(crate) async fn last_place_after(
+    /// The last block of a wide partition, if it is beyond a place; without a read if it is not.
+    pub(crate) async fn end_of_wide(
         &self,
-        from: Place,
         (token, key): (Token, &[u8]),
+        beyond: Place,
         reading: Reading,
     ) -> Result<Option<Place>> {
         let last = |wide: &Wide| Place { block: wide.last_block, entry: 0 };
-        if self.wide.find(token, key).is_none_or(|wide| last(wide) <= from) {
+        if self.wide.find(token, key).is_none_or(|wide| last(wide) <= beyond) {
             return Ok(None);
         }
         Ok(self.wide_of(token, key, reading).await?.map(last))

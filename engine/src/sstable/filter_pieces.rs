@@ -48,7 +48,7 @@ impl FilterBuilder {
         self.tokens.push(token);
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, without spare capacity.
     pub(super) fn kept_bytes(&self) -> usize {
         self.tokens.len() * size_of::<Token>() + self.frames.len() + self.section.len()
     }

@@ -50,11 +50,6 @@ impl WideTable {
         self.0.push(wide);
     }
 
-    /// Bytes in memory.
-    pub(super) fn kept_bytes(&self) -> usize {
-        size_of_val(&*self.0)
-    }
-
     /// The partition, if it is wide.
     pub(super) fn find(&self, token: Token, key: &[u8]) -> Option<&Wide> {
         let first = self.0.partition_point(|wide| wide.token < token);

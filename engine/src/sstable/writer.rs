@@ -15,7 +15,8 @@
 //! 2. A partition that fits a block is in one block, and so is one read. A longer one begins a block.
 //! 3. A bound and the row of the same bytes are in one block, so that places tell blocks apart.
 //! 4. Memory is a block, a piece of output, and what is kept to the end: a few bytes for each block and partition, and
-//!    of a wide partition the clustering at which each block begins. A merge bounds that (`compaction/rewrite.rs`).
+//!    of a wide partition what tells its blocks apart. A merge ends its output for it (`compaction/rewrite.rs`); a flush
+//!    has no more of it than its memtable has rows.
 //! 5. A partition that says nothing leaves no trace.
 
 use model::row::RowRef;
@@ -219,10 +220,11 @@ impl Writer {
         self.output.offset() + (self.block.bytes() + self.index.len()) as u64
     }
 
-    /// Bytes of what is kept in memory until the file ends: filter, directory, row indexes.
+    /// Bytes that stay in memory until the file ends, without spare capacity: the filter, the directory, finished nodes
+    /// of row indexes, the table of wide partitions. The files of indexes have a bound of their own.
     pub(crate) fn kept_bytes(&self) -> usize {
         let Writer { filter, directory, index, wide, .. } = self;
-        filter.kept_bytes() + directory.kept_bytes() + index.len() + wide.kept_bytes()
+        filter.kept_bytes() + directory.kept_bytes() + index.len() + wide.memory_bytes()
     }
 
     /// Whether [`Writer::drain`] has something to write.

@@ -468,9 +468,9 @@ fn a_tombstone_goes_only_when_nothing_older_is_elsewhere() {
 
 #[test]
 fn fragments_end_between_tokens_and_cover_all_in_order() {
-    // Before: the filter and the directory of a file of small partitions had no bound.
-    let of_memory = Output { kept_bytes_max: 500, ..output(u64::MAX, 0) };
-    for output in [output(2000, 0), of_memory] {
+    // By the length of the file, and by what the writer keeps in memory. Before, that had no bound.
+    let by_memory = Output { kept_bytes_max: 500, ..output(u64::MAX, 0) };
+    for output in [output(2000, 0), by_memory] {
         on_sim(async move |_, disk| {
             let part = |token: i64| (token, partition_of(&[(65, live(token + 500))]));
             let one = file(&disk, 1, &(0..200).map(part).collect()).await.unwrap();
