@@ -60,9 +60,10 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
 use cql::frame::response::{Envelope, Failure, add_warning};
 use cql::prepare::Statement;
-use engine::semaphore::Semaphore;
+use engine::semaphore::{Permit, Semaphore};
 use forward::Forwarded;
 use frame_pool::FramePool;
+use futures_lite::future::or;
 use handshake::{LwtMarks, SupportedOptions};
 use held_bytes::HeldBytes;
 pub(crate) use node_state::{NodeState, Settings};
@@ -80,7 +81,9 @@ use trace::Trace;
 use write::Writes;
 
 use crate::answers::Answers;
-use crate::limits::{MAIL_SLICE, NAMED_MEMORY_DIVISOR, WAITING_MEMORY_DIVISOR, WRITES_SLICE};
+use crate::limits::{
+    MAIL_SLICE, NAMED_KEYS_MEMORY_DIVISOR, WAITING_STATEMENTS_MEMORY_DIVISOR, WRITES_SLICE,
+};
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
@@ -107,9 +110,9 @@ pub(crate) struct Executor {
     /// The same of each core, whose clients' answers this one may make.
     answers_of: Arc<[Arc<Answers>]>,
     /// What the keys and bounds of reads that wait take.
-    named: Rc<HeldBytes>,
-    /// What long BATCH messages and changes of the schema take that wait for their turn.
-    waiting: Rc<HeldBytes>,
+    named_keys: Rc<HeldBytes>,
+    /// What long BATCH messages take until they are bound, and changes of the schema until they are made.
+    waiting_statements: Rc<HeldBytes>,
     /// What statements have cost on this core.
     statements: Statements,
     /// For frames between cores and the answers of reads that wait.
@@ -172,13 +175,13 @@ impl Executor {
         let (writes, forwarded, frames, key, peer_terms) = Default::default();
         let (parts_asked, selects_forwarded, in_parts, deadlines, statements) = Default::default();
         let memory_bytes = shard.engine().memory_bytes();
-        let named = HeldBytes::new(
+        let named_keys = HeldBytes::new(
             "the keys and bounds that its IN lists make",
-            memory_bytes / NAMED_MEMORY_DIVISOR,
+            memory_bytes / NAMED_KEYS_MEMORY_DIVISOR,
         );
-        let waiting = HeldBytes::new(
+        let waiting_statements = HeldBytes::new(
             "the statements of a long BATCH or of a change of the schema",
-            memory_bytes / WAITING_MEMORY_DIVISOR,
+            memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR,
         );
         let answers = answers_of[shard.me().index()].clone();
         Rc::new(Executor {
@@ -193,8 +196,8 @@ impl Executor {
             peer_terms,
             answers,
             answers_of,
-            named,
-            waiting,
+            named_keys,
+            waiting_statements,
             statements,
             frames,
             key,
@@ -394,6 +397,16 @@ impl Executor {
 
     /// Answers with an ERROR frame.
     #[cold]
+    /// Takes a turn, if it comes within so much time.
+    async fn turn_within<'t>(&self, turns: &'t Semaphore, wait: Duration) -> Option<Permit<'t>> {
+        let turn = async { Some(turns.take(1).await) };
+        let too_late = async {
+            self.shard.runtime().sleep(wait).await;
+            None
+        };
+        or(turn, too_late).await
+    }
+
     fn refuse(&self, call: Call, refusal: ExecuteError, out: &mut Vec<u8>) -> Flow {
         refusal.put(&call.envelope(), self.state.node(), out);
         Flow::Answered(call)

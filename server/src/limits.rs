@@ -132,12 +132,12 @@ pub(crate) const ANSWER_BYTES_SMALL: u64 = 16 << 10;
 pub(crate) const PEER_ANSWER_BYTES_MAX: usize = 16 << 10;
 /// What the keys and bounds of reads that wait take, at most 1/16 of the memory for data, or those of one read: an IN
 /// makes many of a long value beside it. A further read with such is answered OVERLOADED.
-pub(crate) const NAMED_MEMORY_DIVISOR: usize = 16;
-/// What long BATCH messages and changes of the schema take that wait for their turn, at most 1/10 of the memory for
-/// data, or one of them. A further one is answered OVERLOADED.
-pub(crate) const WAITING_MEMORY_DIVISOR: usize = 10;
-/// What takes no more bytes is counted with neither: a request takes as much, and requests are counted.
-pub(crate) const HELD_BYTES_FREE: usize = 4 << 10;
+pub(crate) const NAMED_KEYS_MEMORY_DIVISOR: usize = 16;
+/// What long BATCH messages that are not bound and changes of the schema that are not made take, at most 1/10 of the
+/// memory for data, or one of them. A further one is answered OVERLOADED.
+pub(crate) const WAITING_STATEMENTS_MEMORY_DIVISOR: usize = 10;
+/// What takes no more bytes is too little to be counted with either.
+pub(crate) const HELD_UNCOUNTED_BYTES_MAX: usize = 4 << 10;
 /// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
 /// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
 pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;

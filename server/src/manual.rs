@@ -192,6 +192,12 @@ impl ManualServer {
         self.cores[*shard].executor.closed(session);
     }
 
+    /// The executor of a core.
+    #[cfg(test)]
+    pub(crate) fn executor(&self, shard: usize) -> Rc<Executor> {
+        self.cores[shard].executor.clone()
+    }
+
     /// The reads that wait on all cores, for clients and for other cores, and the bytes of answers being made.
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize, u64) {

@@ -383,7 +383,7 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
             }
             table.options = options::apply(&table.options, properties, &mut warnings)?;
             check_counter_options(&table)?;
-            view::check_base_options(context, &table)?;
+            view::check_base_grace(context, &table)?;
         }
         TableChange::ColumnType(..) => {
             return Err(Error::invalid("Altering column types is no longer supported"));

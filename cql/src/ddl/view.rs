@@ -4,6 +4,7 @@
 //!    (`CreateViewStatement`).
 //! 2. The WHERE becomes restrictions: columns of the view's key may be compared with constants, others be `IS NOT NULL`.
 //! 3. Options are those of a table, but for a time to live of the view's own: its rows live as long as what they show.
+//!    Neither the base nor a view that is altered may have `gc_grace_seconds` of 0.
 //!
 //! More than Cassandra: columns of the key need not be selected, and a regular column that is in the key may be
 //! compared, as in ScyllaDB; `IS NOT NULL` of a column that is not in the key is a condition, where Cassandra passes
@@ -27,6 +28,10 @@ use crate::expr::{Compiler, ExpectedType};
 use crate::lang::ast::{
     CreateView, Expr, Operand, Operator, Order, Properties, QualifiedName, Relation, Target,
 };
+
+/// Why a table with views has `gc_grace_seconds`, in the words of Cassandra. A row of a view may be written again after
+/// a crash, here as there: if its tombstone were purged by then, the row would come back.
+const NEEDS_GRACE: &str = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.";
 
 pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Ddl> {
     let keyspace_name = context.keyspace_of(&create.name)?;
@@ -83,11 +88,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
     Ok(Ddl::step(change, "CREATED", keyspace_name, Object::Table(name.clone()), warnings))
 }
 
-/// Why a table with views keeps its tombstones for some time, in the words of Cassandra. Here as there a row of a view
-/// may be written again after a crash.
-const NEEDS_GRACE: &str = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.";
-
-/// Refuses to alter a table with views, or a view, so that it keeps no tombstones.
+/// Refuses a view, or a table that has views, that is altered and has no grace: also if it had none before.
 fn check_grace(table: &Table, what: &str) -> Result<()> {
     match table.options.gc_grace_seconds {
         0 => Err(Error::Invalid(format!(
@@ -97,8 +98,8 @@ fn check_grace(table: &Table, what: &str) -> Result<()> {
     }
 }
 
-/// Refuses options of a table that its views do not allow.
-pub(super) fn check_base_options(context: &DdlContext<'_>, base: &Table) -> Result<()> {
+/// Refuses to leave a table that has views without a grace: with any ALTER of its options, as `AlterTableStatement` does.
+pub(super) fn check_base_grace(context: &DdlContext<'_>, base: &Table) -> Result<()> {
     match context.schema.views_of(base).next() {
         Some(_) => check_grace(base, "the base table of a materialized view"),
         None => Ok(()),
@@ -376,12 +377,12 @@ pub(super) fn alter(
     }
     let (mut view, mut warnings) = (Table::clone(old), Vec::new());
     view.options = options::apply(&view.options, properties, &mut warnings)?;
+    check_grace(&view, "a materialized view")?;
     if view.options.default_time_to_live > 0 {
         return Err(Error::invalid(
             "Forbidden default_time_to_live detected for a materialized view. Data in a materialized view always expire at the same time than the corresponding data in the parent table. default_time_to_live must be set to zero, see CASSANDRA-12868 for more information",
         ));
     }
-    check_grace(&view, "a materialized view")?;
     if view == *old && warnings.is_empty() {
         return Ok(Ddl::nothing());
     }

@@ -274,12 +274,7 @@ impl ConditionalWrite {
 
     /// Refuses one more condition than there may be.
     fn check_count(&self) -> Result<()> {
-        if self.conditions.count() < CONDITIONS_MAX as u64 {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "A statement or batch has more than {CONDITIONS_MAX} conditions: use several"
-        )))
+        check_condition_count(self.conditions.count() as usize + 1)
     }
 
     /// Appends the record.
@@ -291,6 +286,16 @@ impl ConditionalWrite {
         let time = (bindings.time.timestamp_us, bindings.time.now_s);
         mutation.finish_with_conditions(&self.conditions, wanted, time);
         record.extend_from_slice(&self.writes);
+    }
+}
+
+/// Refuses more conditions than a statement or batch may have.
+pub(super) fn check_condition_count(count: usize) -> Result<()> {
+    match count <= CONDITIONS_MAX {
+        true => Ok(()),
+        false => Err(Error::invalid(format!(
+            "A statement or batch has more than {CONDITIONS_MAX} conditions: use several"
+        ))),
     }
 }
 

@@ -15,7 +15,7 @@ use model::read::{PartitionRef, RowSink};
 use model::schema::Schema;
 use model::{CqlType, MutationRef, Table};
 
-use super::conditions::{ColumnCondition, ConditionTest, MANY_TABLES};
+use super::conditions::{ColumnCondition, ConditionTest, MANY_TABLES, check_condition_count};
 use super::select::ResultColumn;
 use super::write::WritePlan;
 use crate::bind::{Bindings, StatementTime};
@@ -69,9 +69,15 @@ impl NotApplied {
         }
         let key = table.partition_key().iter().chain(table.clustering());
         let mut columns: Vec<&str> = key.map(|column| column.name.as_str()).collect();
+        let mut count = 0;
         for condition in plans.filter_map(|plan| plan.condition.as_deref()) {
             match &condition.test {
-                ConditionTest::Columns(conditions) => columns.extend(names(conditions)),
+                ConditionTest::Columns(conditions) => {
+                    // A batch may name one statement many thousand times.
+                    count += conditions.len();
+                    check_condition_count(count)?;
+                    columns.extend(names(conditions));
+                }
                 ConditionTest::Exists | ConditionTest::NotExists => {
                     return NotApplied::of_columns(Vec::new(), table, schema).map(Some);
                 }

@@ -120,6 +120,13 @@ pub struct BoundRead {
     pub warnings: Vec<String>,
 }
 
+impl BoundRead {
+    /// Bytes of the keys and clustering bounds that it names, which an IN may multiply.
+    pub fn named_bytes(&self) -> usize {
+        self.command.as_ref().map_or(0, |command| command.key_bytes() + command.slice_bytes())
+    }
+}
+
 impl SelectPlan {
     /// The read with these bindings.
     pub fn bind_read(&self, bindings: &Bindings<'_>, page: Page<'_>) -> Result<BoundRead> {

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A file that other shards or snapshots have, too, is held to the end: its space is not free when this merge has
-//! unlinked it. Any other file is unlinked when all of it is merged, so the shorter the fragments of a run are, the less
-//! is held twice when it is merged. They are a small part of what the shard has of the table, and never longer than the
-//! strategy says.
+//! unlinked it. Any other file is unlinked when all of it is merged, so the shorter the fragments of a run are, the
+//! less is held twice when it is merged. They are a small part of what the shard has of the table, and never longer
+//! than the strategy says.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,16 +8,17 @@
 //!    tables.
 //! 2. `check_batch` judges the tables together: counters and other columns do not mix.
 //! 3. The values of each statement are bound, and its mutations are appended to the record of the batch. The size of
-//!    the batch and the guardrails are checked meanwhile.
-//! 4. A batch of which a statement has a condition is bound in another way: `bind_conditional_batch` (`conditional.rs`).
-//! 5. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
+//!    the batch and the guardrails are checked meanwhile. With a condition in any statement all become one conditional
+//!    record instead (`bind_conditional_batch` in `conditional.rs`).
+//! 4. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
 //! A long message is a task that does the same and lets others run between two statements. One such task of a core
 //! compiles and binds at a time, in the order in which they came; a message of a few statements does it in the pass.
-//! The time of a write counts from when the message came. Its bytes are counted until it is bound (`held_bytes.rs`).
+//! Its time-out counts from when the message came, its binding included, and the bytes of the message are counted until
+//! it is bound (`held_bytes.rs`).
 //!
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
-//! `USING TIMESTAMP`. The batch is divided if it is LOGGED and its tokens have more than one owner.
+//! `USING TIMESTAMP`; with a condition it is always that of the clock. The batch is divided if it is LOGGED and its tokens have more than one owner.
 //!
 //! Not here: `BEGIN BATCH .. APPLY BATCH` as one text (`write.rs`, `cql/src/plan/batch.rs`), the message's bytes
 //! (`cql/src/frame/request/batch.rs`).
@@ -38,7 +39,7 @@ use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
 use cql::plan::{BatchSize, NotApplied, Records, Scratch, WritePlan};
 use cql::prepare::{Statement, batch_timeout_warning, check_batch};
-use futures_lite::future::{or, yield_now};
+use futures_lite::future::yield_now;
 use model::Token;
 use shard::Group;
 use shard::limits::READ_SLICE;
@@ -47,9 +48,8 @@ use shard::stalls::Work;
 
 use super::answer::WriteKind;
 use super::call::{Call, Flow};
-use super::conditional::check_conditional;
 use super::consistency::{Replication, check_serial};
-use super::held_bytes::HeldPlace;
+use super::held_bytes::CountedBytes;
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor, When, request_id};
@@ -61,11 +61,12 @@ struct BatchStatements {
     all: Vec<Rc<ServerStatement>>,
     kind: BatchKind,
     /// Whether they change counters.
-    count: bool,
+    changes_counters: bool,
     replication: Vec<Replication>,
 }
 
-/// What a batch is beside its record.
+/// What binding a batch gives beside its record, which is in the buffer of the core or of a task: no borrow of the
+/// former is held while others run.
 pub(super) struct BatchOutline {
     pub(super) kind: WriteKind,
     pub(super) warnings: Vec<String>,
@@ -75,21 +76,17 @@ pub(super) struct BatchOutline {
 }
 
 impl BatchOutline {
-    /// The write of a record that was bound, if the keyspaces can keep the level of the message.
-    fn write<'w>(
+    /// Joined with its record; refuses a level that the keyspaces cannot keep.
+    fn into_write<'w>(
         self,
         record: RefMut<'w, Vec<u8>>,
         level: Consistency,
         replication: &[Replication],
     ) -> Result<BoundWrite<'w>, ExecuteError> {
         let BatchOutline { kind, warnings, not_applied, is_divided, is_named } = self;
-        let (is_conditional, timeout) = (not_applied.is_some(), None);
-        let bound =
-            BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named };
-        match is_conditional {
-            true => check_conditional(bound, level, replication),
-            false => bound.check(replication),
-        }
+        let timeout = None;
+        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
+            .check(level, replication)
     }
 }
 
@@ -102,8 +99,10 @@ struct LongBatch {
     keyspace: Option<String>,
     /// When it came, in microseconds since 1970: what comes later writes over it.
     timestamp_us: i64,
-    /// The same by the clock of deadlines.
-    came: Instant,
+    /// When it came, by the monotonic clock.
+    arrived: Instant,
+    /// The bytes of the body: dropped with it.
+    _counted: Option<CountedBytes>,
 }
 
 impl Executor {
@@ -123,13 +122,14 @@ impl Executor {
             let mut body = Vec::new();
             batch.put(call.version, &mut body);
             let request_id = batch.parameters.request_id.map(<[u8]>::to_vec);
-            let place = match self.waiting.hold(body.len()) {
-                Ok(place) => place,
+            let counted = match self.waiting_statements.hold(body.capacity()) {
+                Ok(counted) => counted,
                 Err(refusal) => return self.refuse(call, refusal, out),
             };
-            let (timestamp_us, came) = (time.timestamp_us, self.state.monotonic());
-            let long = LongBatch { body, request_id, keyspace, timestamp_us, came };
-            self.batch_in_steps(call, long, place);
+            let (timestamp_us, arrived) = (time.timestamp_us, self.state.monotonic());
+            let long =
+                LongBatch { body, request_id, keyspace, timestamp_us, arrived, _counted: counted };
+            self.batch_in_steps(call, long);
             return Flow::Later;
         }
         let bound = self.bind_batch(&mut call, batch, keyspace.as_deref(), time);
@@ -143,24 +143,25 @@ impl Executor {
         keyspace: Option<&str>,
         time: StatementTime<'_>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let statements = at_once(self.compile_batch(call, batch, keyspace, async || ()))?;
+        let statements = at_once(self.compile_batch(call, batch, keyspace, async || Ok(())))?;
         self.shard.effort().rows(statements.all.len() as u64);
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
         let outline =
-            at_once(self.bind_statements(batch, &statements, time, buffers, async || ()))?;
-        outline.write(record, batch.parameters.consistency, &statements.replication)
+            at_once(self.bind_statements(batch, &statements, time, buffers, async || Ok(())))?;
+        outline.into_write(record, batch.parameters.consistency, &statements.replication)
     }
 
-    /// Runs a long BATCH, whose body has a place, as a task.
+    /// Runs a long BATCH as a task.
     #[cold]
-    fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch, place: Option<HeldPlace>) {
+    fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch) {
         let executor = self.clone();
         let work = Work { group: Group::Requests, name: "long batch", table: None };
         self.shard.runtime().spawn(work, async move {
             let mut out = Vec::new();
             let bound = executor.bind_long_batch(&mut call, &long).await;
-            drop((long, place));
+            // The record has it all.
+            drop(long);
             if let Flow::Answered(call) = executor.submit(call, bound, &mut out) {
                 executor.replies.push(call.session.id, &out);
                 executor.finish(call, Answered::of(&out), When::InTask);
@@ -170,19 +171,22 @@ impl Executor {
         });
     }
 
+    /// Binds a long BATCH when it is its turn; `Overloaded` if that is not done within the time of a write.
     async fn bind_long_batch(
         &self,
         call: &mut Call,
         long: &LongBatch,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let LongBatch { body, request_id, keyspace, timestamp_us, came, .. } = long;
-        let timeout = self.usual_write_timeout(false);
-        let turn = async { Some(self.long_batches.take(1).await) };
-        let too_late = async {
-            self.shard.runtime().sleep(timeout).await;
-            None
+        let LongBatch { body, request_id, keyspace, timestamp_us, arrived, _counted: _ } = long;
+        // Whether it has conditions is not known yet.
+        let timeout = self.state.settings().timeouts.write;
+        let left = || {
+            let left =
+                timeout.checked_sub(self.state.monotonic().saturating_duration_since(*arrived));
+            left.ok_or_else(|| not_in_time(timeout))
         };
-        let Some(_turn) = or(turn, too_late).await else { return Err(not_in_time(timeout)) };
+        let turn = self.turn_within(&self.long_batches, left()?).await;
+        let _turn = turn.ok_or_else(|| not_in_time(timeout))?;
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
         batch.parameters.request_id = request_id.as_deref();
@@ -192,31 +196,28 @@ impl Executor {
                 yield_now().await;
                 slice.set(Instant::now());
             }
+            left().map(drop)
         };
         let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
-        let timestamp_us = *timestamp_us;
-        let time = StatementTime { timestamp_us, ..self.state.time(&batch.parameters) };
+        let time =
+            StatementTime { timestamp_us: *timestamp_us, ..self.state.time(&batch.parameters) };
         let (mut own, mut scratch) = (Vec::new(), Scratch::default());
         let buffers = (&mut own, &mut scratch);
         let outline = self.bind_statements(&batch, &statements, time, buffers, &pause).await?;
         let (mut record, _) = self.writes.buffers();
         *record = own;
         let level = batch.parameters.consistency;
-        let bound = outline.write(record, level, &statements.replication)?;
-        let timeout = self.usual_write_timeout(bound.not_applied.is_some());
-        match timeout.checked_sub(self.state.monotonic().saturating_duration_since(*came)) {
-            Some(left) => Ok(BoundWrite { timeout: Some(left), ..bound }),
-            None => Err(not_in_time(timeout)),
-        }
+        let bound = outline.into_write(record, level, &statements.replication)?;
+        Ok(BoundWrite { timeout: Some(left()?), ..bound })
     }
 
-    /// Finds or compiles the statements, and judges them together. `pause` is called after each.
+    /// Finds or compiles the statements, and judges them together. `pause` is called after each, and may end it.
     async fn compile_batch(
         &self,
         call: &mut Call,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-        pause: impl AsyncFn(),
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
     ) -> Result<BatchStatements, ExecuteError> {
         check_serial(&batch.parameters)?;
         let all = self.statements_of(batch, keyspace, pause).await?;
@@ -226,31 +227,31 @@ impl Executor {
             self.count(call, place, || first.name_of_batch(kind));
         }
         let tables = all.iter().filter_map(|statement| plan_of(statement).ok());
-        let count = check_batch(kind, false, tables.map(|plan| &*plan.table))?;
+        let changes_counters = check_batch(kind, false, tables.map(|plan| &*plan.table))?;
         let mut replication: Vec<Replication> =
             all.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
         replication.dedup();
-        if batch.parameters.request_id.is_some() && !count {
+        if batch.parameters.request_id.is_some() && !changes_counters {
             return Err(request_id::means_nothing());
         }
-        Ok(BatchStatements { all, kind, count, replication })
+        Ok(BatchStatements { all, kind, changes_counters, replication })
     }
 
-    /// Binds the statements into a record. `pause` is called after each.
+    /// Binds the statements into a record. `pause` is called after each, and may end it.
     async fn bind_statements(
         &self,
         batch: &Batch<'_>,
         statements: &BatchStatements,
         time: StatementTime<'_>,
         (record, scratch): (&mut Vec<u8>, &mut Scratch),
-        pause: impl AsyncFn(),
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
     ) -> Result<BatchOutline, ExecuteError> {
-        let BatchStatements { all, kind, count, .. } = statements;
+        let BatchStatements { all, kind, changes_counters, .. } = statements;
         if all.iter().any(is_conditional) {
             return self.bind_conditional_batch(batch, all, (record, scratch), pause).await;
         }
         let mut bound = self.begin_batch(*kind, record);
-        let (watched, mut told) = (self.watched_of_writes(), Vec::new());
+        let (watched, mut guardrail_warnings) = (self.watched_of_writes(), Vec::new());
         for (statement, item) in all.iter().zip(batch.statements()) {
             let bindings = Bindings::new(&item.values, statement.markers(), time)?;
             let BoundBatch { record, size, .. } = &mut bound;
@@ -259,18 +260,18 @@ impl Executor {
             if watched.is_some() {
                 let now_us = self.state.now_us();
                 let guardrails = &self.state.settings().guardrails;
-                guardrails.check_write(plan, &bindings, now_us, &mut told)?;
+                guardrails.check_write(plan, &bindings, now_us, &mut guardrail_warnings)?;
             }
-            pause().await;
+            pause().await?;
         }
         let mut warnings: Vec<String> =
             warnings_of(all).into_iter().chain(bound.size.warnings()).collect();
         let is_divided = bound.is_divided();
         if let Some(watched) = watched {
-            self.guard_record(watched, &batch.parameters, record, &mut told)?;
-            warnings.append(&mut told);
+            self.guard_record(watched, &batch.parameters, record, &mut guardrail_warnings)?;
+            warnings.append(&mut guardrail_warnings);
         }
-        let name = write_type(*kind, *count);
+        let name = write_type(*kind, *changes_counters);
         let kind = WriteKind { level: batch.parameters.consistency, name };
         let is_named = self.name(batch.parameters.request_id, record)?;
         Ok(BatchOutline { kind, warnings, not_applied: None, is_divided, is_named })
@@ -281,7 +282,7 @@ impl Executor {
         &self,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-        pause: impl AsyncFn(),
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
     ) -> Result<Vec<Rc<ServerStatement>>, ExecuteError> {
         let mut statements: Vec<Rc<ServerStatement>> = Vec::new();
         // Of each text one: most batches have few, whose values differ.
@@ -309,7 +310,7 @@ impl Executor {
             };
             check_writable(&plan_of(&statement)?.table.keyspace)?;
             statements.push(statement);
-            pause().await;
+            pause().await?;
         }
         Ok(statements)
     }
@@ -327,7 +328,7 @@ impl Executor {
 }
 
 /// The output of what does not wait.
-fn at_once<T>(work: impl Future<Output = T>) -> T {
+pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
         Poll::Pending => unreachable!("its pauses end at once"),
@@ -350,11 +351,11 @@ fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
     plan_of(statement).is_ok_and(|plan| plan.condition.is_some())
 }
 
-/// A long batch was not bound within the time of a write, in which others were.
+/// Refuses a long batch that was not bound in time: it waited for others, or took that long itself.
 fn not_in_time(timeout: Duration) -> ExecuteError {
+    let ms = timeout.as_millis();
     ExecuteError::Overloaded(format!(
-        "Waited {} ms for the long batches before this one: nothing was written",
-        timeout.as_millis()
+        "Not bound within {ms} ms, with the long batches before it: nothing of this batch was written"
     ))
 }
 

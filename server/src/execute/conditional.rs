@@ -23,7 +23,6 @@ use cql::prepare::Statement;
 
 use super::answer::WriteKind;
 use super::batch::{BatchOutline, warnings_of};
-use super::consistency::Replication;
 use super::statement::ServerStatement;
 use super::write::BoundWrite;
 use super::{ExecuteError, Executor, Run};
@@ -61,17 +60,19 @@ impl Executor {
             is_divided: false,
             is_named: false,
         };
-        check_conditional(bound, run.parameters.consistency, &run.statement.replication)
+        bound.check(run.parameters.consistency, &run.statement.replication)
     }
 
-    /// Binds a BATCH message of which at least one statement has a condition. `pause` is called after each statement.
+    /// Binds a BATCH message of which at least one statement has a condition. `pause` is called after each statement,
+    /// and may end it. Its timestamp is that of when it begins to be bound: the rows that its conditions name are
+    /// written over what comes in between, and its other rows may lose to that.
     #[cold]
     pub(super) async fn bind_conditional_batch(
         &self,
         batch: &Batch<'_>,
         statements: &[Rc<ServerStatement>],
         (record, scratch): (&mut Vec<u8>, &mut Scratch),
-        pause: impl AsyncFn(),
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
     ) -> Result<BatchOutline, ExecuteError> {
         let mut warnings = warnings_of(statements);
         let plans = || {
@@ -92,7 +93,7 @@ impl Executor {
                 let guardrails = &self.state.settings().guardrails;
                 guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
             }
-            pause().await;
+            pause().await?;
         }
         write.put(&Bindings::none(time), record);
         if let Some(watched) = watched {
@@ -129,19 +130,13 @@ fn kind(parameters: &Parameters<'_>) -> WriteKind {
     WriteKind { level, name: WRITE_TYPE }
 }
 
-/// Refuses levels that no conditional write has, or that the keyspace cannot keep.
-pub(super) fn check_conditional<'w>(
-    bound: BoundWrite<'w>,
-    level: Consistency,
-    replication: &[Replication],
-) -> Result<BoundWrite<'w>, ExecuteError> {
-    if level.is_serial() {
-        return Err(ExecuteError::invalid(format!(
+/// Refuses a level of a message that no conditional write has.
+pub(super) fn check_commit_level(level: Consistency) -> Result<(), ExecuteError> {
+    match level.is_serial() {
+        true => Err(ExecuteError::invalid(format!(
             "{} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is accepted but I don't care how many replicas commit it for non-SERIAL reads\"",
             level.name()
-        )));
+        ))),
+        false => Ok(()),
     }
-    let bound = bound.check(replication)?;
-    replication.iter().try_for_each(|one| one.check(level))?;
-    Ok(bound)
 }

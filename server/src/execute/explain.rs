@@ -49,7 +49,7 @@ impl Executor {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
-        let named = match self.named.hold_named(&bound) {
+        let named = match self.named_keys.hold(bound.named_bytes()) {
             Ok(named) => named,
             Err(refusal) => return self.refuse(call, refusal, out),
         };

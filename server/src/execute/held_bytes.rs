@@ -1,77 +1,69 @@
 //! The memory of one kind of thing that waits on one core: bytes, counted until they are dropped.
 //!
 //! ```text
-//! hold(bytes) ─► a place ─► dropped: the bytes are free again
+//! hold(bytes) ─► counted ─► dropped: the bytes are free again
 //!      └► too much with what is held: OVERLOADED, unless nothing is held
 //! ```
 //!
 //! 1. What reads name: the keys and clustering bounds that an IN makes. A request of 65 KB may name 2 MiB, a long value
 //!    being in each key beside the values of an IN. Its read keeps them from when it is bound until it ends.
-//! 2. Long BATCH messages and changes of the schema, from when they come until they are done. They are held when their
-//!    clients are gone, too.
+//! 2. The bodies of long BATCH messages, from when they come until they are bound, and the statements of changes of the
+//!    schema, until they are made: also when their clients are gone.
 //!
 //! Not here: the bytes of requests, which are counted with their connections until these end (`load.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use cql::plan::BoundRead;
-
 use super::ExecuteError;
-use crate::limits::HELD_BYTES_FREE;
+use crate::limits::HELD_UNCOUNTED_BYTES_MAX;
 
 /// What is counted on one core.
 #[derive(Debug)]
 pub(super) struct HeldBytes {
-    /// What it is, for who is refused.
-    what: &'static str,
-    held: Cell<usize>,
-    max: usize,
+    /// The subject of the refusal, in the plural: "`subject` take N bytes".
+    subject: &'static str,
+    held_bytes: Cell<usize>,
+    bytes_max: usize,
 }
 
-/// The part of one request, until it is dropped.
+/// The bytes of one request, until this is dropped.
 #[derive(Debug)]
-pub(super) struct HeldPlace {
+pub(super) struct CountedBytes {
     all: Rc<HeldBytes>,
     bytes: usize,
 }
 
 impl HeldBytes {
     /// Nothing yet, of so many bytes at most.
-    pub(super) fn new(what: &'static str, max: usize) -> Rc<HeldBytes> {
-        Rc::new(HeldBytes { what, held: Cell::default(), max })
+    pub(super) fn new(subject: &'static str, bytes_max: usize) -> Rc<HeldBytes> {
+        Rc::new(HeldBytes { subject, held_bytes: Cell::default(), bytes_max })
     }
 
-    /// Counts so many bytes more, if they are not few. What comes when nothing is held is taken, however large.
-    pub(super) fn hold(self: &Rc<Self>, bytes: usize) -> Result<Option<HeldPlace>, ExecuteError> {
-        if bytes <= HELD_BYTES_FREE {
+    /// Counts so many bytes more; `None` if they are too few to be counted. What comes when nothing is held is taken,
+    /// however large.
+    pub(super) fn hold(
+        self: &Rc<Self>,
+        bytes: usize,
+    ) -> Result<Option<CountedBytes>, ExecuteError> {
+        if bytes <= HELD_UNCOUNTED_BYTES_MAX {
             return Ok(None);
         }
-        let (what, held, max) = (self.what, self.held.get(), self.max);
-        if held > 0 && held.saturating_add(bytes) > max {
+        let (subject, held, most) = (self.subject, self.held_bytes.get(), self.bytes_max);
+        if held > 0 && held.saturating_add(bytes) > most {
             return Err(ExecuteError::Overloaded(format!(
-                "Request not taken: {what} take {bytes} bytes, and those of requests that wait on this shard {held}, \
-                 of {max} that they may"
+                "Request not taken: {subject} take {bytes} bytes, and requests that wait on this shard hold {held} of \
+                 at most {most}"
             )));
         }
-        self.held.set(held + bytes);
-        Ok(Some(HeldPlace { all: self.clone(), bytes }))
-    }
-
-    /// Counts what a read names.
-    pub(super) fn hold_named(
-        self: &Rc<Self>,
-        bound: &BoundRead,
-    ) -> Result<Option<HeldPlace>, ExecuteError> {
-        let command = bound.command.as_ref();
-        let bytes = command.map_or(0, |command| command.key_bytes() + command.slice_bytes());
-        self.hold(bytes)
+        self.held_bytes.set(held + bytes);
+        Ok(Some(CountedBytes { all: self.clone(), bytes }))
     }
 }
 
-impl Drop for HeldPlace {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
-        self.all.held.set(self.all.held.get() - self.bytes);
+        self.all.held_bytes.set(self.all.held_bytes.get() - self.bytes);
     }
 }
 
@@ -87,10 +79,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let long = all.hold(100_000).unwrap();
-        assert!(all.hold(HELD_BYTES_FREE).unwrap().is_none(), "few");
+        assert!(all.hold(HELD_UNCOUNTED_BYTES_MAX).unwrap().is_none(), "few");
         assert_eq!(
             refused(5000),
-            "Request not taken: its values take 5000 bytes, and those of requests that wait on this shard 100000, of 10000 that they may"
+            "Request not taken: its values take 5000 bytes, and requests that wait on this shard hold 100000 of at most 10000"
         );
         drop(long);
         let parts = [all.hold(5500).unwrap(), all.hold(4500).unwrap()];

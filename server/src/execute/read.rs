@@ -31,7 +31,7 @@ use shard::{Asker, Group, ShardId};
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_nearest, level_of_read};
-use super::held_bytes::HeldPlace;
+use super::held_bytes::CountedBytes;
 use super::metered::{InPass, Metered, note_effort};
 use super::owned_parameters::OwnedParameters;
 use super::parts::InParts;
@@ -103,7 +103,7 @@ pub(super) struct Pending {
     /// How other cores make their parts of it, if they do.
     in_parts: Option<Box<InParts>>,
     /// What it names, if that takes much memory.
-    named: Option<HeldPlace>,
+    named: Option<CountedBytes>,
 }
 
 /// What came of a SELECT inside the pass.
@@ -134,7 +134,7 @@ pub(super) struct Given {
 impl Executor {
     /// What is kept of a SELECT that could not end inside the pass.
     pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Result<Pending, ExecuteError> {
-        let named = self.named.hold_named(&bound)?;
+        let named = self.named_keys.hold(bound.named_bytes())?;
         let (statement, target) = (run.statement.clone(), run.target);
         let (deadline, in_parts) = (self.deadline_of(&bound), None);
         let parameters = OwnedParameters::of(run);

@@ -5,8 +5,8 @@
 //! changes of other cores come in between. If another core was faster, the statement is planned again.
 //!
 //! 1. The statement waits for its turn on this core: one change is made at a time. At most
-//!    [`SCHEMA_CHANGES_WAITING_MAX`] wait, each for at most [`SCHEMA_CHANGE_TIMEOUT`], and their statements are counted
-//!    (`held_bytes.rs`).
+//!    [`SCHEMA_CHANGES_WAITING_MAX`] wait, each for at most [`SCHEMA_CHANGE_TIMEOUT`], and the bytes of their
+//!    statements are bounded (`held_bytes.rs`).
 //! 2. [`ddl::plan`] turns it into a change of the schema as this core has it, or into nothing (`IF EXISTS`,
 //!    `IF NOT EXISTS`), or into an error.
 //! 3. The change goes to the first shard with the number of the schema that it was planned on. A DROP of tables takes
@@ -14,8 +14,8 @@
 //! 4. When every core follows the new schema, every core sends the event to its clients that registered for it, and
 //!    then the client is answered.
 //!
-//! TRUNCATE changes no schema, but it is ordered with a snapshot as DROP is, while the schema stays: it is counted with
-//! the changes and takes the same turn.
+//! TRUNCATE changes no schema, but it is ordered with a snapshot as DROP is, while the schema stays: it counts as
+//! one of those that wait, and takes a turn of its kind.
 //!
 //! Not here: what the statements mean (`cql/src/ddl.rs`), the log of changes (`shard/src/schema.rs`), which tables a
 //! snapshot has (`snapshots.rs`).
@@ -30,7 +30,6 @@ use cql::guardrails::Guardrail;
 use cql::lang::ast::SchemaStatement;
 use cql::prepare::Statement;
 use engine::semaphore::{Permit, Semaphore};
-use futures_lite::future::or;
 use model::schema::{Table, TableId};
 use model::{Schema, SchemaChange};
 use shard::Group;
@@ -54,9 +53,9 @@ impl Executor {
         statement: &Rc<ServerStatement>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let counted = self.count_schema_change();
-        let counted = counted.and_then(|one| Ok((one, self.waiting.hold(statement.bytes())?)));
-        let counted = match counted {
+        let number = self.count_schema_change();
+        let bytes = || self.waiting_statements.hold(statement.bytes());
+        let counted = match number.and_then(|number| Ok((number, bytes()?))) {
             Ok(counted) => counted,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
@@ -86,12 +85,7 @@ impl Executor {
 
     /// Waits until those are done that came before on this core, of all that take turns by `turns`.
     async fn turn_of<'t>(&self, turns: &'t Semaphore) -> Result<Permit<'t>, ExecuteError> {
-        let turn = async { Some(turns.take(1).await) };
-        let too_late = async {
-            self.shard.runtime().sleep(SCHEMA_CHANGE_TIMEOUT).await;
-            None
-        };
-        or(turn, too_late).await.ok_or_else(|| {
+        self.turn_within(turns, SCHEMA_CHANGE_TIMEOUT).await.ok_or_else(|| {
             let waited = SCHEMA_CHANGE_TIMEOUT.as_secs();
             ExecuteError::Overloaded(format!(
                 "Waited {waited} s for the changes of the schema before this one (a DROP or TRUNCATE waits for a snapshot that is being taken): try again later"

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cql::bind::{Bindings, Ids};
+use cql::frame::consistency::Consistency;
 use cql::frame::response::Envelope;
 use cql::plan::{BatchPlan, Extent, NotApplied, Scratch, WritePlan};
 use shard::Ticket;
@@ -35,6 +36,7 @@ use uuid::Uuid;
 use super::answer::WriteKind;
 use super::batch;
 use super::call::{Call, Flow};
+use super::conditional::check_commit_level;
 use super::consistency::{Replication, check_counter_write, check_write};
 use super::{ExecuteError, Executor, Run, When, request_id};
 use crate::answers::Lease;
@@ -76,7 +78,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) kind: WriteKind,
     /// What the client should know beside the result.
     pub(super) warnings: Vec<String>,
-    /// How long it says that it may take.
+    /// How long it may still take, if that is not the usual time: what `USING TIMEOUT` says, or what is left to a long
+    /// batch.
     pub(super) timeout: Option<Duration>,
     /// Of a conditional write: how it is answered.
     pub(super) not_applied: Option<Arc<NotApplied>>,
@@ -99,11 +102,23 @@ impl Writes {
 }
 
 impl BoundWrite<'_> {
-    /// Refuses a level that the keyspaces written to cannot keep. A write of nothing keeps all.
+    /// Refuses a level that the keyspaces written to cannot keep: the one that the client is told of and, of a
+    /// conditional write, that of the message, too. A write of nothing keeps all.
     #[inline]
-    pub(super) fn check(self, replication: &[Replication]) -> Result<Self, ExecuteError> {
+    pub(super) fn check(
+        self,
+        level: Consistency,
+        replication: &[Replication],
+    ) -> Result<Self, ExecuteError> {
+        let is_conditional = self.not_applied.is_some();
+        if is_conditional {
+            check_commit_level(level)?;
+        }
         if !self.record.is_empty() {
             replication.iter().try_for_each(|one| one.check(self.kind.level))?;
+        }
+        if is_conditional {
+            replication.iter().try_for_each(|one| one.check(level))?;
         }
         Ok(self)
     }
@@ -165,7 +180,7 @@ impl Executor {
         let is_named = self.name(parameters.request_id, &mut record)?;
         let (not_applied, is_divided) = (None, false);
         BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
-            .check(&statement.replication)
+            .check(parameters.consistency, &statement.replication)
     }
 
     fn bind_batch_text(
@@ -200,7 +215,7 @@ impl Executor {
         let timeout = plan.timeout(&bindings)?;
         let is_named = self.name(parameters.request_id, &mut record)?;
         BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided, is_named }
-            .check(&statement.replication)
+            .check(parameters.consistency, &statement.replication)
     }
 
     /// Makes what was bound durable, and answers when it is; answers a refusal at once.
@@ -226,7 +241,8 @@ impl Executor {
             trace.event(self.state.now_us(), activity);
         }
         let mut waiting = self.writes.waiting.borrow_mut();
-        let usual = self.usual_write_timeout(not_applied.is_some());
+        let timeouts = &self.state.settings().timeouts;
+        let usual = if not_applied.is_some() { timeouts.cas_contention } else { timeouts.write };
         let deadline = self.state.monotonic() + timeout.unwrap_or(usual);
         self.deadlines.add(deadline);
         let place = waiting.insert(WaitingWrite {
@@ -249,13 +265,6 @@ impl Executor {
                 self.refuse(call, ExecuteError::Write(error, kind), out)
             }
         }
-    }
-
-    /// How long a write may take that does not say it itself.
-    #[inline]
-    pub(super) fn usual_write_timeout(&self, is_conditional: bool) -> Duration {
-        let timeouts = &self.state.settings().timeouts;
-        if is_conditional { timeouts.cas_contention } else { timeouts.write }
     }
 
     /// Submits a logged batch that several cores own.

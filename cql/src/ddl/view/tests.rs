@@ -67,18 +67,8 @@ fn the_base_leads_and_its_views_follow() {
         assert!(found.starts_with(error), "{text}: {found}");
     }
     db.ok("ALTER MATERIALIZED VIEW all WITH comment = 'c'");
-    // Before: both were taken, and a row of a view that is written again after a crash could come back.
-    let error = db.err("ALTER MATERIALIZED VIEW all WITH gc_grace_seconds = 0");
-    assert!(error.starts_with("Cannot alter gc_grace_seconds of a materialized view to 0, since"));
-    let error = db.err("ALTER TABLE b WITH gc_grace_seconds = 0");
-    assert!(error.starts_with("Cannot alter gc_grace_seconds of the base table of a materialized"));
     db.ok("DROP MATERIALIZED VIEW all");
     db.ok("DROP MATERIALIZED VIEW few");
-    db.ok("ALTER TABLE b WITH gc_grace_seconds = 0");
-    let error = db.err("CREATE MATERIALIZED VIEW m AS SELECT * FROM b WHERE part = 1 AND c = 2 PRIMARY KEY (c, part)");
-    let begin =
-        "Cannot create materialized view 'm' for base table 'b' with gc_grace_seconds of 0, since";
-    assert!(error.starts_with(begin), "{error}");
     db.ok("DROP TABLE b");
 }
 
@@ -149,4 +139,33 @@ fn what_no_view_is_is_refused() {
     let bound =
         "CREATE MATERIALIZED VIEW m AS SELECT * FROM b WHERE p = ? AND c = 1 PRIMARY KEY (p, c)";
     assert!(db.err(bound).contains("CREATE MATERIALIZED VIEW"));
+}
+
+/// Before: all three were taken, and a row of a view that is written again after a crash could come back.
+#[test]
+fn a_table_with_views_keeps_its_tombstones_for_some_time() {
+    let mut db = database();
+    let view = format!(
+        "CREATE MATERIALIZED VIEW m AS SELECT * FROM b WHERE {NOT_NULL} PRIMARY KEY (v, c, p)"
+    );
+    db.ok("ALTER TABLE b WITH gc_grace_seconds = 0");
+    let begin =
+        "Cannot create materialized view 'm' for base table 'b' with gc_grace_seconds of 0, since";
+    let error = db.err(&view);
+    assert!(error.starts_with(begin), "{error}");
+    db.ok("ALTER TABLE b WITH gc_grace_seconds = 1");
+    db.ok(&view);
+    for (text, begin) in [
+        (
+            "ALTER TABLE b",
+            "Cannot alter gc_grace_seconds of the base table of a materialized view to 0, since",
+        ),
+        (
+            "ALTER MATERIALIZED VIEW m",
+            "Cannot alter gc_grace_seconds of a materialized view to 0, since",
+        ),
+    ] {
+        let error = db.err(&format!("{text} WITH gc_grace_seconds = 0"));
+        assert!(error.starts_with(begin), "{error}");
+    }
 }

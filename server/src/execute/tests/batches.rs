@@ -1,9 +1,12 @@
-//! Logged batches over several cores: all of each is there, or nothing.
+//! Batches: logged ones over several cores, of which all is there or nothing, and long messages, bound in steps.
 
 use model::Token;
 
+use super::super::batch;
 use super::*;
-use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS};
+use crate::limits::{
+    BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, WAITING_STATEMENTS_MEMORY_DIVISOR,
+};
 
 const ROWS: usize = 8;
 
@@ -234,6 +237,41 @@ fn a_long_batch_with_a_condition_is_applied_or_not() {
     }
 }
 
+/// Before: of a statement with many conditions a name was kept for each of them in each statement: 1 GB of a message of
+/// 1.4 MB.
+#[test]
+fn the_conditions_of_a_long_batch_are_counted_before_their_names_are_kept() {
+    let mut bench = Bench::new(1);
+    let conditions = ["v = 1"; 1024].join(" AND ");
+    let id = bench.prepare(&format!("UPDATE ks.t SET v = 2 WHERE k = 1 AND c = 1 IF {conditions}"));
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let text = BatchText::Prepared(&id);
+    let statements = vec![BatchStatement { text, values: plain.values }; 60_000];
+    let mut items = Vec::new();
+    let batch = Batch::new(BatchKind::Logged, &statements, plain, VERSION, &mut items);
+    bench.begin(&Request::Batch(batch));
+    let said = bench.answers().into_values().next().unwrap();
+    assert_eq!(said, "error: A statement or batch has more than 1024 conditions: use several");
+}
+
+#[test]
+fn a_long_batch_that_has_no_turn_in_time_is_not_written() {
+    let mut bench = Bench::new(1);
+    let executor = bench.server.executor(0);
+    let turn = batch::at_once(executor.long_batches.take(1));
+    let texts: Vec<String> = (0..=BATCH_AT_ONCE_STATEMENTS)
+        .map(|c| format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 1)"))
+        .collect();
+    assert_eq!(bench.begin_batch_of(&texts), "");
+    while bench.server.run_once() {}
+    bench.server.advance(Duration::from_secs(3601));
+    let said = bench.answers().into_values().next().unwrap();
+    let expected = "error: Not bound within 3600000 ms, with the long batches before it: nothing of this batch was written";
+    assert_eq!(said, expected);
+    drop(turn);
+    assert_eq!(bench.query("SELECT count(*) FROM ks.t"), "0");
+}
+
 /// Before: the bodies of long batches whose clients were gone were counted nowhere until they had their turn, and the
 /// texts of changes of the schema as well.
 #[test]
@@ -247,7 +285,9 @@ fn what_waits_for_its_turn_is_counted_though_its_client_is_gone() {
         bench.client = own;
         bench.server.disconnect(client);
     };
-    let filler = " ".repeat(150_000);
+    // Two of these fit, and not three.
+    let filler =
+        " ".repeat(small(1).shard_memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR * 2 / 5);
     let insert = |c: usize| format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 1) /* {filler} */");
     let text = format!("CREATE TABLE IF NOT EXISTS ks.n (k int PRIMARY KEY) /* {filler} */");
     let batch = |bench: &mut Bench| drop(bench.begin_batch_of(&[insert(1)]));
