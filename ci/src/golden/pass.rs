@@ -52,26 +52,37 @@ struct Runner<'a> {
     is_dirty: bool,
 }
 
-/// Runs all topics. `barrier` is given the number of the round, and says where the server is then.
+/// What waits at a barrier.
+pub(super) struct Round<'t> {
+    /// How many barriers there were before.
+    pub(super) number: usize,
+    /// The keyspaces that were written to since the last one.
+    pub(super) written: Vec<&'t str>,
+}
+
+/// Runs all topics. `barrier` moves what was written, and says where the server is then.
 pub(super) fn run(
     topics: &[Topic],
     plan: Plan,
     address: &Address,
-    mut barrier: impl FnMut(usize) -> Result<Address, String>,
+    mut barrier: impl FnMut(&Round<'_>) -> Result<Address, String>,
 ) -> Result<Answers, String> {
     let mut runners = Vec::new();
     for (number, topic) in topics.iter().enumerate() {
         runners.push(Runner::start(topic, number, plan, address)?);
     }
     let mut answers = Answers::default();
-    for round in 0.. {
+    for number in 0.. {
         for runner in &mut runners {
             runner.advance(plan, &mut answers)?;
         }
         if runners.iter().all(Runner::is_done) {
             break;
         }
-        let address = barrier(round)?;
+        let written = runners.iter().filter(|runner| runner.is_dirty);
+        let keyspaces: Vec<String> = written.map(|runner| runner.topic.keyspace()).collect();
+        let written = keyspaces.iter().map(String::as_str).collect();
+        let address = barrier(&Round { number, written })?;
         for runner in &mut runners {
             runner.reconnect(&address)?;
         }
