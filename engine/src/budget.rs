@@ -21,9 +21,9 @@ use std::cell::Cell;
 use crate::error::{Error, Result};
 use crate::limits::{
     DEFERRED_MEMORY_DIVISOR, LONG_ROWS_MEMORY_DIVISOR, LOOKUP_MEMORY_DIVISOR, MEMORY_BYTES_MIN,
-    MERGE_OUTPUT_MEMORY_DIVISOR, NEAREST_MEMORY_DIVISOR, QUEUED_MEMORY_DIVISOR,
-    SCAN_MEMORY_DIVISOR, SCHEMA_MEMORY_DIVISOR, WRITE_DELAY_US_MAX, nearest_candidate_bytes,
-    nearest_rows_bytes,
+    MERGE_OUTPUT_KEPT_BYTES_MIN, MERGE_OUTPUT_MEMORY_DIVISOR, NEAREST_MEMORY_DIVISOR,
+    QUEUED_MEMORY_DIVISOR, SCAN_MEMORY_DIVISOR, SCHEMA_MEMORY_DIVISOR, WRITE_DELAY_US_MAX,
+    nearest_candidate_bytes, nearest_rows_bytes,
 };
 use crate::table::Grown;
 
@@ -108,7 +108,7 @@ impl Budget {
 
     /// What the writer of one output of a merge may keep in memory until the file ends.
     pub(crate) fn merge_output_max(&self) -> usize {
-        self.bytes / MERGE_OUTPUT_MEMORY_DIVISOR
+        (self.bytes / MERGE_OUTPUT_MEMORY_DIVISOR).max(MERGE_OUTPUT_KEPT_BYTES_MIN)
     }
 
     /// What reads of ranges by indexes may hold that are under way.

@@ -172,7 +172,10 @@ pub const ZSTD_LEVEL_OF_LONG: i32 = 3;
 /// small partitions a file of the wanted length can have more than there is memory for. All [`COMPACTIONS_MAX`] outputs
 /// of a time together have at most so many times that.
 pub const MERGE_OUTPUT_MEMORY_DIVISOR: usize = 64;
-const _: () = assert!(MEMORY_BYTES_MIN / MERGE_OUTPUT_MEMORY_DIVISOR >= JOB_STEP_BYTES);
+/// But not before it keeps this many bytes, some 30,000 partitions: in a shard with little memory a small table stays
+/// one file.
+pub const MERGE_OUTPUT_KEPT_BYTES_MIN: usize = 256 << 10;
+const _: () = assert!(MERGE_OUTPUT_KEPT_BYTES_MIN >= JOB_STEP_BYTES);
 
 /// Files that a shard compresses at a time: one that is flushed, and one for each compaction.
 pub const CODEC_CONTEXTS: usize = 1 + COMPACTIONS_MAX;
