@@ -202,7 +202,7 @@ fn passes(
             let name = format!("{shards} shards, {storage:?}, {writes} writes, {version:?}");
             log.note(&format!("pass: {name}"));
             let address = node.start()?;
-            let barrier = |round: &Round<'_>| node.barrier(storage, round);
+            let barrier = |round: &Round| node.barrier(storage, round);
             let answers = pass::run(topics, plan, &address, barrier);
             all.push((name.clone(), answers.map_err(|why| format!("{name}: {why}"))?));
         }
@@ -241,7 +241,7 @@ impl Node<'_> {
     }
 
     /// Moves what was written to where the next reads shall find it.
-    fn barrier(&mut self, storage: Storage, round: &Round<'_>) -> Result<Address, String> {
+    fn barrier(&mut self, storage: Storage, round: &Round) -> Result<Address, String> {
         match storage {
             Memtables => {}
             Flushed => self.admin(&["flush"])?,

@@ -169,8 +169,8 @@ pub const ZSTD_BLOCK_BYTES_MAX: usize = BLOCK_TARGET_BYTES_MAX;
 pub const ZSTD_LEVEL_OF_LONG: i32 = 3;
 
 /// An output of a merge ends when its writer keeps 1/64 of the shard's memory for filter, directory and row indexes: of
-/// small partitions a file of the wanted length can have more than there is memory for. All [`COMPACTIONS_MAX`] outputs
-/// of a time together have at most so many times that.
+/// small partitions a file of the wanted length can have more than there is memory for. At most [`COMPACTIONS_MAX`]
+/// outputs are written at a time.
 pub const MERGE_OUTPUT_MEMORY_DIVISOR: usize = 64;
 /// But not before it keeps this many bytes, some 30,000 partitions: in a shard with little memory a small table stays
 /// one file.

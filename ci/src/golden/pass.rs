@@ -53,11 +53,11 @@ struct Runner<'a> {
 }
 
 /// What waits at a barrier.
-pub(super) struct Round<'t> {
+pub(super) struct Round {
     /// How many barriers there were before.
     pub(super) number: usize,
     /// The keyspaces that were written to since the last one.
-    pub(super) written: Vec<&'t str>,
+    pub(super) written: Vec<String>,
 }
 
 /// Runs all topics. `barrier` moves what was written, and says where the server is then.
@@ -65,7 +65,7 @@ pub(super) fn run(
     topics: &[Topic],
     plan: Plan,
     address: &Address,
-    mut barrier: impl FnMut(&Round<'_>) -> Result<Address, String>,
+    mut barrier: impl FnMut(&Round) -> Result<Address, String>,
 ) -> Result<Answers, String> {
     let mut runners = Vec::new();
     for (number, topic) in topics.iter().enumerate() {
@@ -80,8 +80,7 @@ pub(super) fn run(
             break;
         }
         let written = runners.iter().filter(|runner| runner.is_dirty);
-        let keyspaces: Vec<String> = written.map(|runner| runner.topic.keyspace()).collect();
-        let written = keyspaces.iter().map(String::as_str).collect();
+        let written = written.map(|runner| runner.topic.keyspace()).collect();
         let address = barrier(&Round { number, written })?;
         for runner in &mut runners {
             runner.reconnect(&address)?;
