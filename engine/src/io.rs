@@ -37,6 +37,7 @@ use std::path::Path;
 
 pub use buf::{Buf, View};
 pub use class::IoClass;
+pub use closing::leave_the_core;
 use descriptors::Retries;
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;

@@ -28,6 +28,7 @@ mod frame_pool;
 mod guarded;
 mod handshake;
 mod held_bytes;
+mod long_text;
 mod metered;
 mod node_state;
 mod owned_parameters;
@@ -66,6 +67,7 @@ use frame_pool::FramePool;
 use futures_lite::future::or;
 use handshake::{LwtMarks, SupportedOptions};
 use held_bytes::HeldBytes;
+use long_text::is_long;
 pub(crate) use node_state::{NodeState, Settings};
 use peers::Ask;
 pub(crate) use peers::Peering;
@@ -111,7 +113,8 @@ pub(crate) struct Executor {
     answers_of: Arc<[Arc<Answers>]>,
     /// What the keys and bounds of reads that wait take.
     named_keys: Rc<HeldBytes>,
-    /// What long BATCH messages take until they are bound, and changes of the schema until they are made.
+    /// What long texts take until they are run, long BATCH messages until they are bound, and changes of the schema
+    /// until they are made.
     waiting_statements: Rc<HeldBytes>,
     /// What statements have cost on this core.
     statements: Statements,
@@ -129,8 +132,9 @@ pub(crate) struct Executor {
     truncate_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
-    /// Of BATCH messages that are bound in steps: what one compiles and makes may take as much as a core has for it.
-    long_batches: Semaphore,
+    /// Of long texts, and of BATCH messages that are bound in steps: what one compiles and makes may take as much as a
+    /// core has for it.
+    long_statements: Semaphore,
     /// What writes the names of counter changes; made when the first has one.
     names: OnceCell<ServerStatement>,
     /// How many aggregates wait for their parts.
@@ -157,6 +161,13 @@ struct Run<'r> {
     time: StatementTime<'r>,
 }
 
+impl Run<'_> {
+    /// Whether another core would have to compile a long text.
+    fn is_long_text(&self) -> bool {
+        matches!(self.target, Target::Query) && is_long(&self.statement.text)
+    }
+}
+
 impl Executor {
     /// The executor of a core whose shard is open.
     pub(crate) fn new(
@@ -180,7 +191,7 @@ impl Executor {
             memory_bytes / NAMED_KEYS_MEMORY_DIVISOR,
         );
         let waiting_statements = HeldBytes::new(
-            "the statements of a long BATCH or of a change of the schema",
+            "the statements of a long text, of a long BATCH or of a change of the schema",
             memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR,
         );
         let answers = answers_of[shard.me().index()].clone();
@@ -206,7 +217,7 @@ impl Executor {
             schema_turn: Semaphore::new(1),
             truncate_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
-            long_batches: Semaphore::new(1),
+            long_statements: Semaphore::new(1),
             names: OnceCell::new(),
             in_parts,
         })
@@ -301,17 +312,32 @@ impl Executor {
         // What it takes to compile counts.
         (call.begun_ns, call.weight) = (self.state.exact_ns(), 1);
         let keyspace = call.keyspace(query.parameters.keyspace);
+        if is_long(query.text) {
+            return self.query_long(call, query, keyspace, out);
+        }
         let compiled = self.state.compile(&self.shard, query.text, keyspace.as_deref());
+        let time = self.state.time(&query.parameters);
+        let compiled = compiled.map_err(ExecuteError::from);
+        self.run_text(call, &query.parameters, (compiled, time), out)
+    }
+
+    /// Runs the statement of a QUERY, if it could be compiled.
+    fn run_text(
+        self: &Rc<Self>,
+        mut call: Call,
+        parameters: &Parameters<'_>,
+        (compiled, time): (Result<ServerStatement, ExecuteError>, StatementTime<'_>),
+        out: &mut Vec<u8>,
+    ) -> Flow {
         let statement = match compiled {
             Ok(statement) => Rc::new(statement),
-            Err(error) => return self.refuse(call, error.into(), out),
+            Err(refusal) => return self.refuse(call, refusal, out),
         };
         if let Some(trace) = &mut call.trace {
-            trace.of("Execute CQL3 query", Some(query.text), Some(&query.parameters));
-            trace.parsed(self.state.now_us(), query.text);
+            trace.of("Execute CQL3 query", Some(&statement.text), Some(parameters));
+            trace.parsed(self.state.now_us(), &statement.text);
         }
-        let (parameters, target) = (&query.parameters, Target::Query);
-        let time = self.state.time(parameters);
+        let target = Target::Query;
         self.run(call, Run { statement: &statement, parameters, target, time }, out)
     }
 
@@ -337,31 +363,47 @@ impl Executor {
         if let Some(trace) = &mut call.trace {
             trace.of("Preparing CQL3 query", Some(prepare.text), None);
         }
+        if is_long(prepare.text) {
+            return self.prepare_long(call, prepare, keyspace, out);
+        }
         let kept = self.state.compile_and_keep(&self.shard, prepare.text, keyspace.as_deref());
         let statement = match kept {
             Ok(statement) => statement,
             Err(error) => return self.refuse(call, error.into(), out),
         };
-        let warnings = match self.guard_text(&statement) {
-            Ok(warnings) => warnings,
-            Err(refusal) => return self.refuse(call, refusal, out),
-        };
         if self.shard.sharder().shards() == 1 {
-            let start = out.len();
-            statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
-            warnings.iter().for_each(|text| add_warning(start, text, out));
-            return Flow::Answered(call);
+            return match self.put_prepared(&call, &statement, out) {
+                Ok(()) => Flow::Answered(call),
+                Err(refusal) => self.refuse(call, refusal, out),
+            };
         }
-        // EXECUTE may come to any core: all know the statement before the client does.
         let (executor, text) = (self.clone(), prepare.text.to_owned());
         self.spawn(Group::Requests, call, async move |call, out| {
-            let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
-            executor.shard.ask_peers(ask).await;
-            statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
-            warnings.iter().for_each(|text| add_warning(0, text, out));
-            Ok(())
+            executor.prepare_at_peers(&text, keyspace.as_deref()).await;
+            executor.put_prepared(call, &statement, out)
         });
         Flow::Later
+    }
+
+    /// Prepares a text on all other cores: EXECUTE may come to any, and all know the statement before the client does.
+    async fn prepare_at_peers(&self, text: &str, keyspace: Option<&str>) {
+        let (keyspace, text) = (keyspace.map(str::to_owned), text.to_owned());
+        let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
+        self.shard.ask_peers(ask).await;
+    }
+
+    /// Appends the answer to PREPARE.
+    fn put_prepared(
+        &self,
+        call: &Call,
+        statement: &ServerStatement,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ExecuteError> {
+        let warnings = self.guard_text(statement)?;
+        let start = out.len();
+        statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
+        warnings.iter().for_each(|text| add_warning(start, text, out));
+        Ok(())
     }
 
     /// Runs a compiled statement: the only match over all kinds.
@@ -395,8 +437,6 @@ impl Executor {
         Flow::Answered(call)
     }
 
-    /// Answers with an ERROR frame.
-    #[cold]
     /// Takes a turn, if it comes within so much time.
     async fn turn_within<'t>(&self, turns: &'t Semaphore, wait: Duration) -> Option<Permit<'t>> {
         let turn = async { Some(turns.take(1).await) };
@@ -407,6 +447,8 @@ impl Executor {
         or(turn, too_late).await
     }
 
+    /// Answers with an ERROR frame.
+    #[cold]
     fn refuse(&self, call: Call, refusal: ExecuteError, out: &mut Vec<u8>) -> Flow {
         refusal.put(&call.envelope(), self.state.node(), out);
         Flow::Answered(call)
@@ -472,6 +514,16 @@ impl Executor {
             executor.reply(call.session.id, out, None);
             executor.finish(call, answered, When::InTask);
         });
+    }
+
+    /// Ends a task of one call: sends what was appended to `out`, if that is its answer, and wakes the pass.
+    fn end_task(&self, flow: Flow, out: &[u8]) {
+        if let Flow::Answered(call) = flow {
+            self.replies.push(call.session.id, out);
+            self.finish(call, Answered::of(out), When::InTask);
+        }
+        // The pass publishes what goes to other cores; it may be asleep.
+        self.shard.wake().notify();
     }
 
     /// Takes mail, and answers what is done, while the slices last that `begin` begins.

@@ -2,6 +2,7 @@
 
 mod rig;
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -156,7 +157,13 @@ fn a_short_statement_does_not_ask_for_a_description_without_end() {
 #[test]
 fn a_batch_does_not_compile_more_than_one_statement_may_take() {
     let folder = data_dir();
-    let (server, mut client) = serve(folder.path());
+    let (data, config) = (folder.path().join("data"), folder.path().join("messina.yaml"));
+    fs::create_dir(&data).unwrap();
+    // A test may not depend on how fast its machine is.
+    fs::write(&config, "write_request_timeout: 600s\n").unwrap();
+    let server = Server::start_configured(&data, 1, &config);
+    let mut client = Client::ready(&server);
+    assert_eq!(client.query(&format!("CREATE KEYSPACE ks {KEYSPACE}")), "RESULT");
     client.query("CREATE TABLE ks.t (k int PRIMARY KEY, v int)");
     let mut ask = |texts: &[String]| {
         let values = Values::none(Version::V4);

@@ -217,6 +217,9 @@ const _: () = assert!(sstables_open_max(1024, 2) == 192);
 
 /// Entries of a core's rings.
 pub const RING_DEPTH: usize = 512;
+/// Threads of one core for what blocks on files, and for what computes for long: two, so that neither waits for the
+/// other.
+pub const BLOCKING_THREADS: usize = 2;
 /// What the rings of one executor must be able to lock in memory.
 pub const MEMLOCK_BYTES_MIN: u64 = 512 * 1024;
 

@@ -20,11 +20,15 @@ use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glommio::{Latency, LocalExecutorBuilder, Placement, Shares, TaskQueueHandle, executor};
+use engine::io::leave_the_core;
+use glommio::{
+    Latency, LocalExecutorBuilder, Placement, PoolPlacement, Shares, TaskQueueHandle, executor,
+};
 
 use crate::groups::Group;
 use crate::limits::{
-    CORE_STACK_BYTES, MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH, WATCH_INTERVAL,
+    BLOCKING_THREADS, CORE_STACK_BYTES, MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH,
+    WATCH_INTERVAL,
 };
 use crate::manual::Manual;
 use crate::os::cpus;
@@ -90,6 +94,7 @@ where
             .io_memory(config.io_memory_bytes)
             .ring_depth(RING_DEPTH)
             .preempt_timer(PREEMPT_TIMER)
+            .blocking_thread_pool_placement(PoolPlacement::Unbound(BLOCKING_THREADS))
             .make()?;
         executor.run(async move {
             let runtime = Runtime::new();
@@ -146,6 +151,26 @@ impl Runtime {
                     .detach();
             }
             Kind::Manual(manual) => manual.spawn(future),
+        }
+    }
+
+    /// Runs what computes for long and cannot pause on a thread beside the core, and waits until it is done. A core has
+    /// [`BLOCKING_THREADS`], on which it also does what blocks on files: one `work` at a time leaves the other to these.
+    pub async fn beside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        match &self.kind {
+            Kind::Core(_) => {
+                let _counted = outstanding::operation();
+                let work = move || {
+                    leave_the_core();
+                    work()
+                };
+                executor().spawn_blocking(work).await
+            }
+            Kind::Manual(_) => {
+                // Others may run until it is done.
+                futures_lite::future::yield_now().await;
+                work()
+            }
         }
     }
 
@@ -258,6 +283,22 @@ mod tests {
             ran.get()
         });
         assert_eq!(core.unwrap().join().unwrap().unwrap(), 0b11_1111);
+    }
+
+    /// What runs beside a core is on another thread, which may run on each processor, and the core's tasks go on.
+    #[test]
+    fn work_beside_a_core_leaves_it_to_its_tasks() {
+        let all = cpus::allowed().unwrap();
+        let one = all[0];
+        let core = launch(CoreConfig::new("beside", Some(one)), |runtime| async move {
+            let (told, asked) = std::sync::mpsc::channel();
+            // It ends only when a task of the core has run.
+            let task = async move { told.send(std::thread::current().id()).unwrap() };
+            runtime.spawn(Group::Requests, task);
+            let (core, cpus) = runtime.beside(move || (asked.recv(), cpus::allowed())).await;
+            (core.unwrap() == std::thread::current().id(), cpus.unwrap())
+        });
+        assert_eq!(core.unwrap().join().unwrap().unwrap(), (true, all));
     }
 
     /// With a task that never stops yielding, `reap` still returns.

@@ -100,7 +100,7 @@ impl Drop for Closing {
 }
 
 /// Lets the calling thread run where the process may: it was started by a thread that is bound to its core.
-fn leave_the_core() {
+pub fn leave_the_core() {
     let bytes = mem::size_of::<libc::cpu_set_t>();
     let mut cpus = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // The first thread has the number of the process, and is bound to nothing.

@@ -12,8 +12,8 @@
 //!    record instead (`bind_conditional_batch` in `conditional.rs`).
 //! 4. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
-//! A long message is a task that does the same and lets others run between two statements. One such task of a core
-//! compiles and binds at a time, in the order in which they came; a message of a few statements does it in the pass.
+//! A long message is a task that does the same and lets others run between two statements; a long text among them is
+//! compiled by a thread beside the core (`long_text.rs`). One such task of a core compiles and binds at a time, in the order in which they came; a message of a few statements does it in the pass.
 //! Its time-out counts from when the message came, its binding included, and the bytes of the message are counted until
 //! it is bound (`held_bytes.rs`).
 //!
@@ -52,9 +52,8 @@ use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor, When, request_id};
-use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS};
-use crate::statements::Answered;
+use super::{ExecuteError, Executor, long_text, request_id};
+use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, COMPILED_AT_ONCE_BYTES};
 
 /// The statements of a BATCH message, and what follows from them together.
 struct BatchStatements {
@@ -118,7 +117,7 @@ impl Executor {
         }
         let keyspace = call.keyspace(batch.parameters.keyspace);
         let time = self.state.time(&batch.parameters);
-        if batch.len() > BATCH_AT_ONCE_STATEMENTS || batch.bytes() > BATCH_AT_ONCE_BYTES {
+        if is_long(batch) {
             let mut body = Vec::new();
             batch.put(call.version, &mut body);
             let request_id = batch.parameters.request_id.map(<[u8]>::to_vec);
@@ -162,12 +161,8 @@ impl Executor {
             let bound = executor.bind_long_batch(&mut call, &long).await;
             // The record has it all.
             drop(long);
-            if let Flow::Answered(call) = executor.submit(call, bound, &mut out) {
-                executor.replies.push(call.session.id, &out);
-                executor.finish(call, Answered::of(&out), When::InTask);
-            }
-            // The pass publishes what goes to other cores; it may be asleep.
-            executor.shard.wake().notify();
+            let flow = executor.submit(call, bound, &mut out);
+            executor.end_task(flow, &out);
         });
     }
 
@@ -185,7 +180,7 @@ impl Executor {
                 timeout.checked_sub(self.state.monotonic().saturating_duration_since(*arrived));
             left.ok_or_else(|| not_in_time(timeout))
         };
-        let turn = self.turn_within(&self.long_batches, left()?).await;
+        let turn = self.turn_within(&self.long_statements, left()?).await;
         let _turn = turn.ok_or_else(|| not_in_time(timeout))?;
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
@@ -294,7 +289,7 @@ impl Executor {
                 BatchText::Query(text) => match compiled.get(text) {
                     Some(known) => known.clone(),
                     None => {
-                        let one = Rc::new(self.state.compile(&self.shard, text, keyspace)?);
+                        let one = Rc::new(self.compile_of_batch(text, keyspace).await?);
                         compiled_bytes += one.bytes();
                         if compiled_bytes > STATEMENT_MEMORY_BYTES_MAX {
                             return Err(too_much_to_compile());
@@ -327,6 +322,18 @@ impl Executor {
     }
 }
 
+/// Whether a batch is bound in steps. Each that has a long text is: only a task can wait for the thread that compiles.
+fn is_long(batch: &Batch<'_>) -> bool {
+    let has_long_text = || {
+        batch
+            .statements()
+            .any(|one| matches!(one.text, BatchText::Query(text) if long_text::is_long(text)))
+    };
+    batch.len() > BATCH_AT_ONCE_STATEMENTS
+        || batch.bytes() > BATCH_AT_ONCE_BYTES
+        || batch.bytes() > COMPILED_AT_ONCE_BYTES && has_long_text()
+}
+
 /// The output of what does not wait.
 pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
@@ -355,7 +362,7 @@ fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
 fn not_in_time(timeout: Duration) -> ExecuteError {
     let ms = timeout.as_millis();
     ExecuteError::Overloaded(format!(
-        "Not bound within {ms} ms, with the long batches before it: nothing of this batch was written"
+        "Not bound within {ms} ms, with the long statements before it: nothing of this batch was written"
     ))
 }
 

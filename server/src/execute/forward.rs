@@ -47,10 +47,11 @@ pub(super) struct Forwarded {
 
 impl Executor {
     /// Hands a request over to the core that owns what it reads. The call comes back if that core
-    /// takes no more requests, or there is no space for more answers here.
+    /// takes no more requests, there is no space for more answers here, or its text would be compiled there once more,
+    /// which takes long.
     #[inline]
     pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
-        if !self.answers.may_forward(self.forwarded.borrow().len()) {
+        if run.is_long_text() || !self.answers.may_forward(self.forwarded.borrow().len()) {
             return Err(call);
         }
         let mut frame = self.frames.take();

@@ -226,9 +226,18 @@ impl NodeState {
                 return Ok(known);
             }
         }
-        let statement = Rc::new(self.compile(shard, text, keyspace)?);
+        Ok(self.keep(shard, self.compile(shard, text, keyspace)?))
+    }
+
+    /// Keeps a compiled statement for EXECUTE.
+    pub(super) fn keep(
+        &self,
+        shard: &Shard<Peering>,
+        statement: ServerStatement,
+    ) -> Rc<ServerStatement> {
+        let statement = Rc::new(statement);
         let (bytes, schema) = (statement.bytes(), shard.schema_number());
         self.prepared.borrow_mut().put(statement.id, statement.clone(), bytes, schema);
-        Ok(statement)
+        statement
     }
 }

@@ -13,7 +13,8 @@
 //! 4. A part has the asker's deadline, and a term from the moment it arrives.
 //!
 //! A part counts against the memory for answers of the core that makes it, the result against that of the asker. Not
-//! here: an aggregate over keys, which has no parts, and one that is traced: its rows come to the core that was asked.
+//! here: an aggregate over keys, which has no parts, and one that is traced or of a
+//! long text: its rows come to the core that was asked.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -133,7 +134,7 @@ impl Executor {
         let Partitions::Range(range) = pending.bound.command.as_ref()?.partitions else {
             return None;
         };
-        if call.trace.is_some() {
+        if call.trace.is_some() || run.is_long_text() {
             return None;
         }
         let owners = split_range(range, None, self.shard.sharder());

@@ -4,7 +4,7 @@
 //! 1. `ask_all` sends one question to every other core, waits for all answers, and adds the answer of this core if
 //!    memory has it.
 //! 2. `answer` runs inside the pass of the core that was asked. Most questions are answered from memory at once.
-//! 3. `Select`, `Part`, `Sources`, `Clients` and `LargeData` may need the disk or much time. Each goes to a function
+//! 3. `Select`, `Part`, `Sources`, `Clients`, `LargeData` and `Prepare` of a long text may need the disk or much time. Each goes to a function
 //!    of its own, which answers the [`Asker`] at once or later.
 //!
 //! Invariant: every [`Ask`] gets exactly one [`Answer`], since the asker waits for it. `EndSelect` does not take the
@@ -25,8 +25,10 @@ use model::{ReadCommand, TableId};
 use shard::stalls::{Stall, Work};
 use shard::{Asker, Group, Protocol};
 
-use super::Executor;
+use super::long_text::is_long;
 use super::parts::{PartAnswer, PartAsk};
+use super::statement::ServerStatement;
+use super::{ExecuteError, Executor};
 use crate::answers::Lease;
 use crate::prepared::StatementId;
 use crate::statements::{StatementCounts, StatementName};
@@ -160,6 +162,11 @@ impl Executor {
         if let Ask::Sources(command) = ask {
             return self.sources_for_peer(asker, command);
         }
+        if let Ask::Prepare { keyspace, text } = &ask
+            && is_long(text)
+        {
+            return self.prepare_long_for_peer(asker, keyspace.as_deref(), text);
+        }
         if let Ask::Clients = ask {
             return self.clients_for_peer(asker);
         }
@@ -198,11 +205,7 @@ impl Executor {
             }
             Ask::Prepare { keyspace, text } => {
                 let kept = self.state.compile_and_keep(&self.shard, &text, keyspace.as_deref());
-                // It compiled on the core that asks, with this schema or an older one. If it does
-                // not here, EXECUTE answers UNPREPARED and the client learns why.
-                if let Err(error) = kept {
-                    tracing::debug!("a statement of another core was not prepared: {error}");
-                }
+                note_unprepared(kept.map_err(ExecuteError::from));
                 Answer::Done
             }
             Ask::Tell(event) => {
@@ -276,5 +279,13 @@ impl Executor {
             Some((*id, TableSize { bytes: size.bytes, partitions: size.partitions }))
         };
         tables.iter().filter_map(size).collect()
+    }
+}
+
+/// Notes that a statement of another core could not be prepared here. It compiled there, with this schema or an older
+/// one; EXECUTE answers UNPREPARED, and the client learns why.
+pub(super) fn note_unprepared(prepared: Result<Rc<ServerStatement>, ExecuteError>) {
+    if let Err(error) = prepared {
+        tracing::debug!("a statement of another core was not prepared: {error:?}");
     }
 }

@@ -24,6 +24,7 @@ mod explain;
 mod guardrails;
 mod indexes;
 mod long_reads;
+mod long_texts;
 mod mail;
 mod parts;
 mod request_ids;

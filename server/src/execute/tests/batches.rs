@@ -148,11 +148,14 @@ fn batches_that_hold_too_much_together_are_overloaded() {
     let mut bench = Bench::with(large);
     bench.query("CREATE TABLE ks.long (k int PRIMARY KEY, v text)");
     let long = "x".repeat(60_000);
-    let parameters = Parameters::plain(Consistency::One, VERSION);
+    let mut values = ValueList::new();
+    (0..ROWS).for_each(|_| values.push(Value::Bytes(long.as_bytes())));
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let parameters = Parameters { values: values.as_values(VERSION), ..plain };
     let count = 44;
     for number in 0..count {
-        let of = |k| format!("INSERT INTO ks.long (k, v) VALUES ({}, '{long}')", number * ROWS + k);
-        let text = batch(of);
+        let text =
+            batch(|k| format!("INSERT INTO ks.long (k, v) VALUES ({}, ?)", number * ROWS + k));
         bench.begin(&Request::Query(Query { text: &text, parameters }));
     }
     let answers = bench.answers();
@@ -258,7 +261,7 @@ fn the_conditions_of_a_long_batch_are_counted_before_their_names_are_kept() {
 fn a_long_batch_that_has_no_turn_in_time_is_not_written() {
     let mut bench = Bench::new(1);
     let executor = bench.server.executor(0);
-    let turn = batch::at_once(executor.long_batches.take(1));
+    let turn = batch::at_once(executor.long_statements.take(1));
     let texts: Vec<String> = (0..=BATCH_AT_ONCE_STATEMENTS)
         .map(|c| format!("INSERT INTO ks.t (k, c, v) VALUES (1, {c}, 1)"))
         .collect();
@@ -266,7 +269,7 @@ fn a_long_batch_that_has_no_turn_in_time_is_not_written() {
     while bench.server.run_once() {}
     bench.server.advance(Duration::from_secs(3601));
     let said = bench.answers().into_values().next().unwrap();
-    let expected = "error: Not bound within 3600000 ms, with the long batches before it: nothing of this batch was written";
+    let expected = "error: Not bound within 3600000 ms, with the long statements before it: nothing of this batch was written";
     assert_eq!(said, expected);
     drop(turn);
     assert_eq!(bench.query("SELECT count(*) FROM ks.t"), "0");
