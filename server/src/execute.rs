@@ -34,6 +34,7 @@ mod node_state;
 mod owned_parameters;
 mod parts;
 mod peers;
+mod prepare;
 mod read;
 mod request_id;
 mod schema;
@@ -58,18 +59,17 @@ use cql::bind::StatementTime;
 pub(crate) use cql::expr::function::sum;
 use cql::frame::ErrorCode;
 use cql::frame::header::{Flags, Header};
-use cql::frame::request::{Execute, Parameters, Prepare, Query, Request};
-use cql::frame::response::{Envelope, Failure, add_warning};
+use cql::frame::request::{Execute, Parameters, Query, Request};
+use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
 use engine::semaphore::{Permit, Semaphore};
 use forward::Forwarded;
 use frame_pool::FramePool;
 use futures_lite::future::or;
-use handshake::{LwtMarks, SupportedOptions};
+use handshake::SupportedOptions;
 use held_bytes::HeldBytes;
 use long_text::is_long;
 pub(crate) use node_state::{NodeState, Settings};
-use peers::Ask;
 pub(crate) use peers::Peering;
 use read::Finished;
 use shard::idle::InFlight;
@@ -356,54 +356,6 @@ impl Executor {
         let target = Target::of(execute, &statement);
         let time = self.state.time(parameters);
         self.run(call, Run { statement: &statement, parameters, target, time }, out)
-    }
-
-    fn prepare(self: &Rc<Self>, mut call: Call, prepare: &Prepare<'_>, out: &mut Vec<u8>) -> Flow {
-        let keyspace = call.keyspace(prepare.keyspace);
-        if let Some(trace) = &mut call.trace {
-            trace.of("Preparing CQL3 query", Some(prepare.text), None);
-        }
-        if is_long(prepare.text) {
-            return self.prepare_long(call, prepare, keyspace, out);
-        }
-        let kept = self.state.compile_and_keep(&self.shard, prepare.text, keyspace.as_deref());
-        let statement = match kept {
-            Ok(statement) => statement,
-            Err(error) => return self.refuse(call, error.into(), out),
-        };
-        if self.shard.sharder().shards() == 1 {
-            return match self.put_prepared(&call, &statement, out) {
-                Ok(()) => Flow::Answered(call),
-                Err(refusal) => self.refuse(call, refusal, out),
-            };
-        }
-        let (executor, text) = (self.clone(), prepare.text.to_owned());
-        self.spawn(Group::Requests, call, async move |call, out| {
-            executor.prepare_at_peers(&text, keyspace.as_deref()).await;
-            executor.put_prepared(call, &statement, out)
-        });
-        Flow::Later
-    }
-
-    /// Prepares a text on all other cores: EXECUTE may come to any, and all know the statement before the client does.
-    async fn prepare_at_peers(&self, text: &str, keyspace: Option<&str>) {
-        let (keyspace, text) = (keyspace.map(str::to_owned), text.to_owned());
-        let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
-        self.shard.ask_peers(ask).await;
-    }
-
-    /// Appends the answer to PREPARE.
-    fn put_prepared(
-        &self,
-        call: &Call,
-        statement: &ServerStatement,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ExecuteError> {
-        let warnings = self.guard_text(statement)?;
-        let start = out.len();
-        statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
-        warnings.iter().for_each(|text| add_warning(start, text, out));
-        Ok(())
     }
 
     /// Runs a compiled statement: the only match over all kinds.
