@@ -18,6 +18,7 @@
 //! Do not drop a future of this module before it is done: the kernel may still own its buffer and its
 //! descriptor. Not here: caching, checksums.
 
+mod affinity;
 mod buf;
 mod class;
 mod closing;
@@ -35,9 +36,9 @@ mod sim_world;
 
 use std::path::Path;
 
+pub use affinity::leave_the_core;
 pub use buf::{Buf, View};
 pub use class::IoClass;
-pub use closing::leave_the_core;
 use descriptors::Retries;
 pub use dma::{DmaDisk, DmaFile, in_executor, space_of};
 pub use path::RelPath;

@@ -40,6 +40,7 @@ mod request_id;
 mod schema;
 pub(crate) mod snapshots;
 mod statement;
+mod task;
 mod terms;
 #[cfg(test)]
 mod tests;
@@ -62,10 +63,9 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
-use engine::semaphore::{Permit, Semaphore};
+use engine::semaphore::Semaphore;
 use forward::Forwarded;
 use frame_pool::FramePool;
-use futures_lite::future::or;
 use handshake::SupportedOptions;
 use held_bytes::HeldBytes;
 use long_text::is_long;
@@ -73,9 +73,8 @@ pub(crate) use node_state::{NodeState, Settings};
 pub(crate) use peers::Peering;
 use read::Finished;
 use shard::idle::InFlight;
-use shard::stalls::Work;
 use shard::suspended::Suspended;
-use shard::{Group, Incoming, Shard, Ticket};
+use shard::{Incoming, Shard, Ticket};
 use slab::Slab;
 use statement::{ServerStatement, Target};
 use terms::{Deadlines, PeerTerms, end_of_session};
@@ -113,7 +112,7 @@ pub(crate) struct Executor {
     answers_of: Arc<[Arc<Answers>]>,
     /// What the keys and bounds of reads that wait take.
     named_keys: Rc<HeldBytes>,
-    /// What long texts take until they are run, long BATCH messages until they are bound, and changes of the schema
+    /// What long texts take until they are compiled, long BATCH messages until they are bound, and schema changes
     /// until they are made.
     waiting_statements: Rc<HeldBytes>,
     /// What statements have cost on this core.
@@ -132,8 +131,11 @@ pub(crate) struct Executor {
     truncate_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
-    /// Of long texts, and of BATCH messages that are bound in steps: what one compiles and makes may take as much as a
-    /// core has for it.
+    /// Of PREPAREs of long texts, which every core compiles: what one takes, in the queues between cores as well, is
+    /// bounded.
+    long_prepares: Semaphore,
+    /// Of long texts that are compiled, and of BATCH messages that are bound in steps: what one becomes may take all
+    /// the memory that a core has for that.
     long_statements: Semaphore,
     /// What writes the names of counter changes; made when the first has one.
     names: OnceCell<ServerStatement>,
@@ -162,8 +164,8 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Whether another core would have to compile a long text.
-    fn is_long_text(&self) -> bool {
+    /// Whether it is a QUERY of a long text: it runs in a task, and another core would have to compile its text.
+    fn is_query_of_long_text(&self) -> bool {
         matches!(self.target, Target::Query) && is_long(&self.statement.text)
     }
 }
@@ -217,6 +219,7 @@ impl Executor {
             schema_turn: Semaphore::new(1),
             truncate_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
+            long_prepares: Semaphore::new(1),
             long_statements: Semaphore::new(1),
             names: OnceCell::new(),
             in_parts,
@@ -389,16 +392,6 @@ impl Executor {
         Flow::Answered(call)
     }
 
-    /// Takes a turn, if it comes within so much time.
-    async fn turn_within<'t>(&self, turns: &'t Semaphore, wait: Duration) -> Option<Permit<'t>> {
-        let turn = async { Some(turns.take(1).await) };
-        let too_late = async {
-            self.shard.runtime().sleep(wait).await;
-            None
-        };
-        or(turn, too_late).await
-    }
-
     /// Answers with an ERROR frame.
     #[cold]
     fn refuse(&self, call: Call, refusal: ExecuteError, out: &mut Vec<u8>) -> Flow {
@@ -445,37 +438,6 @@ impl Executor {
         if let Err(error) = self.shard.write(&record, Ticket::Unattended) {
             tracing::warn!("a trace was not written: {error}");
         }
-    }
-
-    /// Runs a task that ends in an answer, whatever happens to its connection meanwhile.
-    fn spawn(
-        self: &Rc<Self>,
-        group: Group,
-        call: Call,
-        work: impl AsyncFnOnce(&Call, &mut Vec<u8>) -> Result<(), ExecuteError> + 'static,
-    ) {
-        let executor = self.clone();
-        let name = "statement that waits";
-        self.shard.runtime().spawn(Work { group, name, table: None }, async move {
-            let mut out = Vec::new();
-            if let Err(refusal) = work(&call, &mut out).await {
-                out.clear();
-                refusal.put(&call.envelope(), executor.state.node(), &mut out);
-            }
-            let answered = Answered::of(&out);
-            executor.reply(call.session.id, out, None);
-            executor.finish(call, answered, When::InTask);
-        });
-    }
-
-    /// Ends a task of one call: sends what was appended to `out`, if that is its answer, and wakes the pass.
-    fn end_task(&self, flow: Flow, out: &[u8]) {
-        if let Flow::Answered(call) = flow {
-            self.replies.push(call.session.id, out);
-            self.finish(call, Answered::of(out), When::InTask);
-        }
-        // The pass publishes what goes to other cores; it may be asleep.
-        self.shard.wake().notify();
     }
 
     /// Takes mail, and answers what is done, while the slices last that `begin` begins.

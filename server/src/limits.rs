@@ -93,7 +93,7 @@ pub(crate) const BATCH_AT_ONCE_BYTES: usize = 64 << 10;
 /// A statement whose text has more bytes is compiled on a thread beside its core: numbers in a list take 0.1 µs a byte.
 pub(crate) const COMPILED_AT_ONCE_BYTES: usize = 16 << 10;
 /// How often such a text is compiled, if what it names is changed meanwhile.
-pub(crate) const COMPILED_BESIDE_TIMES_MAX: u32 = 3;
+pub(crate) const COMPILE_ATTEMPTS_MAX: u32 = 3;
 /// A request whose body has more bytes is not short: to compile or bind it may take long.
 pub(crate) const SHORT_BODY_BYTES_MAX: usize = 16 << 10;
 /// The memory that a core's buffer for records keeps from one write to the next.
@@ -137,8 +137,8 @@ pub(crate) const PEER_ANSWER_BYTES_MAX: usize = 16 << 10;
 /// What the keys and bounds of reads that wait take, at most 1/16 of the memory for data, or those of one read: an IN
 /// makes many of a long value beside it. A further read with such is answered OVERLOADED.
 pub(crate) const NAMED_KEYS_MEMORY_DIVISOR: usize = 16;
-/// What long BATCH messages that are not bound and changes of the schema that are not made take, at most 1/10 of the
-/// memory for data, or one of them. A further one is answered OVERLOADED.
+/// What long texts that are not compiled, long BATCH messages that are not bound and changes of the schema that are not
+/// made take, at most 1/10 of the memory for data, or one of them. A further one is answered OVERLOADED.
 pub(crate) const WAITING_STATEMENTS_MEMORY_DIVISOR: usize = 10;
 /// What takes no more bytes is too little to be counted with either.
 pub(crate) const HELD_UNCOUNTED_BYTES_MAX: usize = 4 << 10;

@@ -62,6 +62,8 @@ pub(crate) struct Session {
     pub(crate) events: Cell<EventKinds>,
     /// Number of requests that were taken.
     pub(crate) requests: Cell<u64>,
+    /// Whether the client is gone, or sends nothing more: no read is begun for it, and those that wait have ended.
+    pub(crate) is_over: Cell<bool>,
     /// The terms of its reads that wait.
     pub(crate) reads: RefCell<Slab<Rc<Term>>>,
     /// Where its requests that other cores answer are among those of the core.
@@ -80,6 +82,7 @@ impl Session {
             options: RefCell::default(),
             events: Cell::new(EventKinds::default()),
             requests: Cell::new(0),
+            is_over: Cell::new(false),
             reads: RefCell::default(),
             forwarded: RefCell::default(),
         }

@@ -224,13 +224,17 @@ fn what_expands_is_counted_as_it_is_held() {
 
 /// Clients that ask so often for the 100 KB of `ks.t`, so many times in each row, and do not read.
 fn ask_without_reading(shards: usize, clients: usize, requests: i16, times: usize) {
+    let select = format!("SELECT {} FROM ks.t WHERE k = 0", vec!["v"; times].join(", "));
+    ask_this_without_reading(&select, shards, clients, requests);
+}
+
+fn ask_this_without_reading(select: &str, shards: usize, clients: usize, requests: i16) {
     let folder = data_dir();
     let (server, _) = server_of(&folder, shards);
-    let select = format!("SELECT {} FROM ks.t WHERE k = 0", vec!["v"; times].join(", "));
     let parameters = Parameters::plain(Consistency::One, Version::V4);
     let mut all = Vec::new();
     for stream in 0..requests {
-        let request = Request::Query(Query { text: &select, parameters });
+        let request = Request::Query(Query { text: select, parameters });
         request.put(Version::V4, stream, Flags(0), &mut all);
     }
     let mut held = Vec::new();
@@ -247,6 +251,14 @@ fn ask_without_reading(shards: usize, clients: usize, requests: i16, times: usiz
 fn clients_that_do_not_read_hold_no_more_than_their_share() {
     // 50 answers of 1 MB.
     ask_without_reading(1, 60, 50, 10);
+}
+
+/// Texts that are long are compiled beside the core, and their answers made after the requests behind them were taken.
+#[test]
+fn clients_that_do_not_read_answers_to_long_texts_hold_no_more_than_their_share() {
+    let columns = ["v"; 10].join(", ");
+    let select = format!("SELECT {columns} FROM ks.t WHERE k = 0 /* {} */", " ".repeat(17 << 10));
+    ask_this_without_reading(&select, 1, 20, 150);
 }
 
 /// Before: what another core answers was counted when it was unsent, and by then it was there.

@@ -6,7 +6,8 @@
 //!                                   Runtime::spawn(group, future) ─► one queue per group
 //! ```
 //!
-//! glommio gives the executor, the queues with shares, the timers and the disk. What is slow in it
+//! glommio gives the executor, the queues with shares, the timers, the disk, and threads for what blocks or computes
+//! for long ([`Runtime::run_off_core`]). What is slow in it
 //! is not used: spawning takes a process-wide lock (so no task per request), its channels cost tens
 //! of microseconds (`mailbox/`), its sockets twice a plain loop (`os/epoll.rs`).
 //!
@@ -155,12 +156,17 @@ impl Runtime {
     }
 
     /// Runs what computes for long and cannot pause on a thread beside the core, and waits until it is done. A core has
-    /// [`BLOCKING_THREADS`], on which it also does what blocks on files: one `work` at a time leaves the other to these.
-    pub async fn beside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+    /// [`BLOCKING_THREADS`], on which its files block, too: a caller that gives one `work` at a time leaves these the
+    /// other.
+    pub async fn run_off_core<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
         match &self.kind {
             Kind::Core(_) => {
                 let _counted = outstanding::operation();
                 let work = move || {
+                    // glommio starts the thread from the core's, and leaves it bound to the core's processor.
                     leave_the_core();
                     work()
                 };
@@ -295,7 +301,11 @@ mod tests {
             // It ends only when a task of the core has run.
             let task = async move { told.send(std::thread::current().id()).unwrap() };
             runtime.spawn(Group::Requests, task);
-            let (core, cpus) = runtime.beside(move || (asked.recv(), cpus::allowed())).await;
+            let (core, cpus) = runtime
+                .run_off_core(move || {
+                    (asked.recv_timeout(Duration::from_secs(10)), cpus::allowed())
+                })
+                .await;
             (core.unwrap() == std::thread::current().id(), cpus.unwrap())
         });
         assert_eq!(core.unwrap().join().unwrap().unwrap(), (true, all));

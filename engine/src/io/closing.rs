@@ -19,15 +19,15 @@
 //!
 //! Not here: the unlink, which is on glommio's blocking pool (`dma.rs`).
 
-#![expect(unsafe_code, reason = "std puts no descriptor in another's place, and sets no affinity")]
+#![expect(unsafe_code, reason = "std puts no descriptor in another's place")]
 
 use std::fs::File;
 use std::io;
-use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
+use super::affinity::leave_the_core;
 use crate::limits::CLOSES_WAITING_MAX;
 
 /// The closing thread of one core.
@@ -96,20 +96,6 @@ impl Drop for Closing {
             // After an error glommio closes the file.
             let _ = self.closer.take(descriptor);
         }
-    }
-}
-
-/// Lets the calling thread run where the process may: it was started by a thread that is bound to its core.
-pub fn leave_the_core() {
-    let bytes = mem::size_of::<libc::cpu_set_t>();
-    let mut cpus = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // The first thread has the number of the process, and is bound to nothing.
-    let first = std::process::id().cast_signed();
-    // SAFETY: `cpus` has space for a set of so many bytes.
-    let known = unsafe { libc::sched_getaffinity(first, bytes, cpus.as_mut_ptr()) };
-    if known == 0 {
-        // SAFETY: the set was filled above. If it is refused the thread stays where it is.
-        let _ = unsafe { libc::sched_setaffinity(0, bytes, cpus.as_ptr()) };
     }
 }
 

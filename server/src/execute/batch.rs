@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::Reader;
@@ -41,18 +41,17 @@ use cql::plan::{BatchSize, NotApplied, Records, Scratch, WritePlan};
 use cql::prepare::{Statement, batch_timeout_warning, check_batch};
 use futures_lite::future::yield_now;
 use model::Token;
-use shard::Group;
 use shard::limits::READ_SLICE;
 use shard::owner::{ShardId, Sharder};
-use shard::stalls::Work;
 
 use super::answer::WriteKind;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
+use super::long_text::{is_long, not_in_time};
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor, long_text, request_id};
+use super::{ExecuteError, Executor, request_id};
 use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, COMPILED_AT_ONCE_BYTES};
 
 /// The statements of a BATCH message, and what follows from them together.
@@ -117,7 +116,7 @@ impl Executor {
         }
         let keyspace = call.keyspace(batch.parameters.keyspace);
         let time = self.state.time(&batch.parameters);
-        if is_long(batch) {
+        if is_bound_in_steps(batch) {
             let mut body = Vec::new();
             batch.put(call.version, &mut body);
             let request_id = batch.parameters.request_id.map(<[u8]>::to_vec);
@@ -155,14 +154,11 @@ impl Executor {
     #[cold]
     fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch) {
         let executor = self.clone();
-        let work = Work { group: Group::Requests, name: "long batch", table: None };
-        self.shard.runtime().spawn(work, async move {
-            let mut out = Vec::new();
+        self.spawn_flow("long batch", async move |out| {
             let bound = executor.bind_long_batch(&mut call, &long).await;
             // The record has it all.
             drop(long);
-            let flow = executor.submit(call, bound, &mut out);
-            executor.end_task(flow, &out);
+            executor.submit(call, bound, out)
         });
     }
 
@@ -178,10 +174,10 @@ impl Executor {
         let left = || {
             let left =
                 timeout.checked_sub(self.state.monotonic().saturating_duration_since(*arrived));
-            left.ok_or_else(|| not_in_time(timeout))
+            left.ok_or_else(|| not_in_time("bound", timeout))
         };
         let turn = self.turn_within(&self.long_statements, left()?).await;
-        let _turn = turn.ok_or_else(|| not_in_time(timeout))?;
+        let _turn = turn.ok_or_else(|| not_in_time("bound", timeout))?;
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
         batch.parameters.request_id = request_id.as_deref();
@@ -289,7 +285,7 @@ impl Executor {
                 BatchText::Query(text) => match compiled.get(text) {
                     Some(known) => known.clone(),
                     None => {
-                        let one = Rc::new(self.compile_of_batch(text, keyspace).await?);
+                        let one = Rc::new(self.compile_text(text, keyspace).await?);
                         compiled_bytes += one.bytes();
                         if compiled_bytes > STATEMENT_MEMORY_BYTES_MAX {
                             return Err(too_much_to_compile());
@@ -310,6 +306,18 @@ impl Executor {
         Ok(statements)
     }
 
+    /// Compiles one text. If the text is long, the batch is bound in steps, by a task that has its turn.
+    async fn compile_text(
+        &self,
+        text: &str,
+        keyspace: Option<&str>,
+    ) -> Result<ServerStatement, ExecuteError> {
+        match is_long(text) {
+            true => self.compile_off_core(text.into(), keyspace).await,
+            false => Ok(self.state.compile(&self.shard, text, keyspace)?),
+        }
+    }
+
     /// Begins a batch of which `record` takes the mutations.
     pub(super) fn begin_batch<'r>(
         &self,
@@ -322,23 +330,22 @@ impl Executor {
     }
 }
 
-/// Whether a batch is bound in steps. Each that has a long text is: only a task can wait for the thread that compiles.
-fn is_long(batch: &Batch<'_>) -> bool {
+/// Whether a batch is bound in steps: it has many statements or bytes, or a long text, for which only a task can wait.
+fn is_bound_in_steps(batch: &Batch<'_>) -> bool {
     let has_long_text = || {
-        batch
-            .statements()
-            .any(|one| matches!(one.text, BatchText::Query(text) if long_text::is_long(text)))
+        batch.statements().any(|one| matches!(one.text, BatchText::Query(text) if is_long(text)))
     };
     batch.len() > BATCH_AT_ONCE_STATEMENTS
         || batch.bytes() > BATCH_AT_ONCE_BYTES
-        || batch.bytes() > COMPILED_AT_ONCE_BYTES && has_long_text()
+        // Most batches are too short for a long text, and their statements are not walked for it.
+        || (batch.bytes() > COMPILED_AT_ONCE_BYTES && has_long_text())
 }
 
 /// The output of what does not wait.
 pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => output,
-        Poll::Pending => unreachable!("its pauses end at once"),
+        Poll::Pending => unreachable!("its pauses end at once, and it has no long text"),
     }
 }
 
@@ -356,14 +363,6 @@ pub(super) fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
 
 fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
     plan_of(statement).is_ok_and(|plan| plan.condition.is_some())
-}
-
-/// Refuses a long batch that was not bound in time: it waited for others, or took that long itself.
-fn not_in_time(timeout: Duration) -> ExecuteError {
-    let ms = timeout.as_millis();
-    ExecuteError::Overloaded(format!(
-        "Not bound within {ms} ms, with the long statements before it: nothing of this batch was written"
-    ))
 }
 
 fn too_much_to_compile() -> ExecuteError {

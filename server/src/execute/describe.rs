@@ -26,6 +26,7 @@ use model::types::CqlType;
 use shard::Group;
 
 use super::call::{Call, Flow};
+use super::long_text::is_long;
 use super::statement::ServerStatement;
 use super::{ExecuteError, Executor};
 use crate::limits::PASS_ANSWER_BYTES_MAX;
@@ -57,7 +58,7 @@ impl Executor {
             Ok(paged) => paged,
             Err(error) => return self.refuse(call, error.into(), out),
         };
-        if page.len() <= ROWS_AT_ONCE {
+        if page.len() <= ROWS_AT_ONCE && !is_long(&statement.text) {
             let start = out.len();
             let open = rows.open(&call.envelope(), out);
             let is_short = page.clone().all(|index| {

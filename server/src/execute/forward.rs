@@ -51,7 +51,7 @@ impl Executor {
     /// which takes long.
     #[inline]
     pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
-        if run.is_long_text() || !self.answers.may_forward(self.forwarded.borrow().len()) {
+        if run.is_query_of_long_text() || !self.answers.may_forward(self.forwarded.borrow().len()) {
             return Err(call);
         }
         let mut frame = self.frames.take();

@@ -6,16 +6,19 @@
 //!                                                                           └─► run, or kept for EXECUTE ─► answer
 //! ```
 //!
-//! A text may be as long as a frame, and a parser cannot pause: 14 MiB take a tenth of a second to compile.
+//! A text may be as long as a frame, and a parser cannot pause: a literal of 14 MiB took 0.1 s to compile, an INSERT
+//! JSON of as many bytes 0.2 s.
 //!
 //! 1. One long text of a core is compiled at a time, in the order in which they came: what a text becomes is many times
-//!    its bytes. Long BATCH messages take turns with them (`batch.rs`).
-//! 2. A text that does not get its turn within the time of a write is refused, as OVERLOADED.
-//! 3. What waits is counted (`held_bytes.rs`), also when its client is gone.
-//! 4. The timestamp of a write is that of when it came.
+//!    its bytes. Long BATCH messages take turns with them (`batch.rs`). A core prepares one at a time, with all others.
+//! 2. A text that does not get its turn within the time of a write is refused, as OVERLOADED. The time-out of the
+//!    statement begins when it is compiled.
+//! 3. What waits is counted (`held_bytes.rs`), also when its client is gone; then no read is begun.
+//! 4. The timestamp of a write is that of when it came. The answer of a read is counted from its first byte.
+//! 5. Who has its turn to compile waits for no other core.
 //!
-//! Another core does not compile such a text once more: rows that it owns come to the core of the client (`forward.rs`,
-//! `parts.rs`). Not here: binding values, which is one step of the core, however long they are.
+//! The owner of the rows of such a SELECT does not compile its text once more: the rows come to the core of the client
+//! (`forward.rs`, `parts.rs`). Not here: binding values, which is one step of the core, however long they are.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,18 +27,20 @@ use std::time::{Duration, Instant};
 use cql::bind::StatementTime;
 use cql::frame::Reader;
 use cql::frame::request::{Parameters, Prepare, Query};
-use shard::stalls::Work;
+use engine::semaphore::{Permit, Semaphore};
+use futures_lite::future::yield_now;
 use shard::{Asker, Group};
 
 use super::call::{Call, Flow};
 use super::held_bytes::CountedBytes;
 use super::peers::{Answer, note_unprepared};
+use super::prepare::put_prepared;
 use super::statement::ServerStatement;
 use super::{ExecuteError, Executor};
-use crate::limits::{COMPILED_AT_ONCE_BYTES, COMPILED_BESIDE_TIMES_MAX};
+use crate::limits::{COMPILE_ATTEMPTS_MAX, COMPILED_AT_ONCE_BYTES};
 
-/// The task of a long text.
-const WORK: Work = Work { group: Group::Requests, name: "statement of a long text", table: None };
+/// The name of its tasks in `system_views.stalls`.
+const NAME: &str = "statement of a long text";
 
 /// Whether a text is compiled beside the core.
 #[inline]
@@ -71,7 +76,7 @@ impl Executor {
             Err(refusal) => return self.refuse(call, refusal, out),
         };
         let executor = self.clone();
-        self.shard.runtime().spawn(WORK, async move {
+        self.spawn_flow(NAME, async move |out| {
             let compiled = executor.compile_in_turn(&long).await;
             // The statement has its text.
             drop(long);
@@ -79,9 +84,7 @@ impl Executor {
             let mut decoded = decoded.expect("it was decoded when it came");
             decoded.request_id = request_id.as_deref();
             let time = StatementTime { timestamp_us, ..executor.state.time(&decoded) };
-            let mut out = Vec::new();
-            let flow = executor.run_text(call, &decoded, (compiled, time), &mut out);
-            executor.end_task(flow, &out);
+            executor.run_text(call, &decoded, (compiled, time), out)
         });
         Flow::Later
     }
@@ -101,45 +104,35 @@ impl Executor {
         };
         let executor = self.clone();
         self.spawn(Group::Requests, call, async move |call, out| {
-            let statement = executor.compile_in_turn_and_keep(&long).await?;
-            executor.prepare_at_peers(&long.text, long.keyspace.as_deref()).await;
-            executor.put_prepared(call, &statement, out)
+            let _alone = executor.long_turn(&executor.long_prepares, &long).await?;
+            let turn = executor.long_turn(&executor.long_statements, &long).await?;
+            let statement = executor.compile_and_keep_off_core(&long).await?;
+            drop(turn);
+            let warnings = executor.guard_text(&statement)?;
+            executor.prepare_at_peers(long.keyspace.clone(), long.text.clone()).await;
+            put_prepared(call, &statement, &warnings, out);
+            Ok(())
         });
         Flow::Later
     }
 
-    /// Prepares a long text that another core has prepared.
+    /// Prepares a long text of another core, however long it waits for its turn: the other core counts the text, and
+    /// answers its client when all cores have prepared it.
     #[cold]
     pub(super) fn prepare_long_for_peer(
         self: &Rc<Self>,
         asker: Asker,
-        keyspace: Option<&str>,
-        text: &str,
+        keyspace: Option<String>,
+        text: Arc<str>,
     ) {
-        let long = self.long_text(text, keyspace.map(str::to_owned), 0);
+        let long = LongText { text, keyspace, arrived: self.state.monotonic(), _counted: None };
         let executor = self.clone();
-        self.shard.runtime().spawn(WORK, async move {
-            let kept = match long {
-                Ok(long) => executor.compile_in_turn_and_keep(&long).await,
-                Err(refusal) => Err(refusal),
-            };
-            note_unprepared(kept);
-            executor.shard.answer(asker, Answer::Done);
-            // The pass publishes; it may be asleep.
-            executor.shard.wake().notify();
+        self.answer_later(asker, (Group::Requests, NAME), async move {
+            let turn = executor.long_statements.take(1).await;
+            note_unprepared(executor.compile_and_keep_off_core(&long).await);
+            drop(turn);
+            Answer::Done
         });
-    }
-
-    /// Compiles a text of a batch, whose task has its turn if one of its texts is long.
-    pub(super) async fn compile_of_batch(
-        &self,
-        text: &str,
-        keyspace: Option<&str>,
-    ) -> Result<ServerStatement, ExecuteError> {
-        match is_long(text) {
-            true => self.compile_beside(text.into(), keyspace).await,
-            false => Ok(self.state.compile(&self.shard, text, keyspace)?),
-        }
     }
 
     /// Keeps a text, and counts its bytes and those that are kept beside it.
@@ -154,47 +147,66 @@ impl Executor {
         Ok(LongText { text: text.into(), keyspace, arrived, _counted: counted })
     }
 
-    /// Compiles when it is its turn; `Overloaded` if that does not come within the time of a write.
     async fn compile_in_turn(&self, long: &LongText) -> Result<ServerStatement, ExecuteError> {
-        let timeout = self.state.settings().timeouts.write;
-        let waited = self.state.monotonic().saturating_duration_since(long.arrived);
-        let turn = self.turn_within(&self.long_statements, timeout.saturating_sub(waited)).await;
-        let _turn = turn.ok_or_else(|| not_compiled_in_time(timeout))?;
-        self.compile_beside(long.text.clone(), long.keyspace.as_deref()).await
+        let _turn = self.long_turn(&self.long_statements, long).await?;
+        self.compile_off_core(long.text.clone(), long.keyspace.as_deref()).await
     }
 
-    async fn compile_in_turn_and_keep(
+    /// Waits for the turn of a text; `Overloaded` if that does not come within the time of a write.
+    async fn long_turn<'t>(
+        &self,
+        turns: &'t Semaphore,
+        long: &LongText,
+    ) -> Result<Permit<'t>, ExecuteError> {
+        let timeout = self.state.settings().timeouts.write;
+        let waited = self.state.monotonic().saturating_duration_since(long.arrived);
+        let turn = self.turn_within(turns, timeout.saturating_sub(waited)).await;
+        turn.ok_or_else(|| not_in_time("compiled", timeout))
+    }
+
+    /// Finds the statement of a text among those that are kept, or compiles and keeps it.
+    async fn compile_and_keep_off_core(
         &self,
         long: &LongText,
     ) -> Result<Rc<ServerStatement>, ExecuteError> {
-        let compiled = self.compile_in_turn(long).await?;
+        let (text, keyspace) = (long.text.clone(), long.keyspace.clone());
+        let ids = move || ServerStatement::ids_of(&text, keyspace.as_deref());
+        let ids = self.shard.runtime().run_off_core(ids).await;
+        if let Some(known) = self.state.find(&self.shard, &long.text, &ids) {
+            return Ok(known);
+        }
+        let compiled = self.compile_off_core(long.text.clone(), long.keyspace.as_deref()).await?;
         Ok(self.state.keep(&self.shard, compiled))
     }
 
-    /// Compiles on the thread beside the core, by the schema as it is when that is done.
-    pub(super) async fn compile_beside(
+    /// Compiles on the thread beside the core. What it gives is valid by the schema as it is then.
+    pub(super) async fn compile_off_core(
         &self,
         text: Arc<str>,
         keyspace: Option<&str>,
     ) -> Result<ServerStatement, ExecuteError> {
-        for _ in 0..COMPILED_BESIDE_TIMES_MAX {
+        for _ in 0..COMPILE_ATTEMPTS_MAX {
             let (text, keyspace) = (text.clone(), keyspace.map(str::to_owned));
             let schema = self.shard.schema();
             let compile = move || ServerStatement::compile(&text, keyspace.as_deref(), &schema);
-            let compiled = self.shard.runtime().beside(compile).await?;
+            let compiled = self.shard.runtime().run_off_core(compile).await?;
+            // The clock stands still while the core sleeps: a pass sets it.
+            self.shard.wake().notify();
+            yield_now().await;
             if compiled.is_valid(&self.shard.schema()) {
                 return Ok(compiled);
             }
         }
         Err(ExecuteError::Overloaded(format!(
-            "What the statement names was changed {COMPILED_BESIDE_TIMES_MAX} times while it was compiled: nothing of it was done"
+            "What the statement names was changed {COMPILE_ATTEMPTS_MAX} times while it was compiled: nothing of it was done"
         )))
     }
 }
 
-fn not_compiled_in_time(timeout: Duration) -> ExecuteError {
+/// Refuses what waited too long for the long statements before it, or took that long itself.
+pub(super) fn not_in_time(done: &str, timeout: Duration) -> ExecuteError {
     let ms = timeout.as_millis();
     ExecuteError::Overloaded(format!(
-        "Not compiled within {ms} ms, behind the long statements before it: nothing of it was done"
+        "Not {done} within {ms} ms, with the long statements before it: nothing of it was done"
     ))
 }

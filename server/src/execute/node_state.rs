@@ -31,6 +31,7 @@ use super::peers::Peering;
 use super::statement::ServerStatement;
 use crate::ids::Ids;
 use crate::prepared::PreparedCache;
+use crate::prepared::StatementId;
 use crate::seal::Seal;
 use crate::session::{ConnectionId, Session};
 use crate::system::Node;
@@ -219,14 +220,22 @@ impl NodeState {
         text: &str,
         keyspace: Option<&str>,
     ) -> cql::Result<Rc<ServerStatement>> {
-        // Qualified, or of a session without keyspace; or else of this keyspace.
-        for id in [ServerStatement::id_of(text, None), ServerStatement::id_of(text, keyspace)] {
-            // A keyspace's name and a text together may be another text.
-            if let Some(known) = self.prepared(shard, &id).filter(|known| known.text == text) {
-                return Ok(known);
-            }
+        match self.find(shard, text, &ServerStatement::ids_of(text, keyspace)) {
+            Some(known) => Ok(known),
+            None => Ok(self.keep(shard, self.compile(shard, text, keyspace)?)),
         }
-        Ok(self.keep(shard, self.compile(shard, text, keyspace)?))
+    }
+
+    /// The statement of a text that is kept under one of its ids.
+    pub(super) fn find(
+        &self,
+        shard: &Shard<Peering>,
+        text: &str,
+        ids: &[StatementId],
+    ) -> Option<Rc<ServerStatement>> {
+        // A keyspace's name and a text together may be another text.
+        let known = |id: &StatementId| self.prepared(shard, id).filter(|known| known.text == text);
+        ids.iter().find_map(known)
     }
 
     /// Keeps a compiled statement for EXECUTE.

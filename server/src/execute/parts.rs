@@ -134,7 +134,7 @@ impl Executor {
         let Partitions::Range(range) = pending.bound.command.as_ref()?.partitions else {
             return None;
         };
-        if call.trace.is_some() || run.is_long_text() {
+        if call.trace.is_some() || run.is_query_of_long_text() {
             return None;
         }
         let owners = split_range(range, None, self.shard.sharder());

@@ -58,7 +58,7 @@ pub(crate) enum Ask {
         /// The keyspace of unqualified names.
         keyspace: Option<String>,
         /// Text of the statement.
-        text: String,
+        text: Arc<str>,
     },
     /// Send this event to the clients that registered for its kind.
     Tell(Box<ddl::Event>),
@@ -127,6 +127,8 @@ impl Protocol for Peering {
         let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
         match ask {
             Ask::Select { frame, keyspace, .. } => frame.len() + text(keyspace),
+            // The core that asks has counted it, and asks for one at a time (`long_text.rs`).
+            Ask::Prepare { text, .. } if is_long(text) => 0,
             Ask::Prepare { keyspace, text } => {
                 text.len() + keyspace.as_ref().map_or(0, String::len)
             }
@@ -165,7 +167,7 @@ impl Executor {
         if let Ask::Prepare { keyspace, text } = &ask
             && is_long(text)
         {
-            return self.prepare_long_for_peer(asker, keyspace.as_deref(), text);
+            return self.prepare_long_for_peer(asker, keyspace.clone(), text.clone());
         }
         if let Ask::Clients = ask {
             return self.clients_for_peer(asker);
@@ -237,12 +239,8 @@ impl Executor {
     #[cold]
     fn clients_for_peer(self: &Rc<Self>, asker: Asker) {
         let executor = self.clone();
-        let work = Work { group: Group::Background, name: "clients", table: None };
-        self.shard.runtime().spawn(work, async move {
-            let answer = Answer::Clients(executor.clients().await);
-            executor.shard.answer(asker, answer);
-            // The pass publishes; it may be asleep.
-            executor.shard.wake().notify();
+        self.answer_later(asker, (Group::Background, "clients"), async move {
+            Answer::Clients(executor.clients().await)
         });
     }
 
@@ -256,10 +254,21 @@ impl Executor {
     #[cold]
     fn large_data_for_peer(self: &Rc<Self>, asker: Asker) {
         let executor = self.clone();
-        let work = Work { group: Group::Background, name: "large data", table: None };
-        self.shard.runtime().spawn(work, async move {
-            let answer = executor.large_data().await;
-            executor.shard.answer(asker, answer);
+        self.answer_later(asker, (Group::Background, "large data"), async move {
+            executor.large_data().await
+        });
+    }
+
+    /// Answers a peer by a task of this group and name.
+    pub(super) fn answer_later(
+        self: &Rc<Self>,
+        asker: Asker,
+        (group, name): (Group, &'static str),
+        answer: impl Future<Output = Answer> + 'static,
+    ) {
+        let executor = self.clone();
+        self.shard.runtime().spawn(Work { group, name, table: None }, async move {
+            executor.shard.answer(asker, answer.await);
             // The pass publishes; it may be asleep.
             executor.shard.wake().notify();
         });

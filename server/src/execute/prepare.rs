@@ -5,20 +5,22 @@
 //!       └► a long text: beside the core (`long_text.rs`)
 //! ```
 //!
-//! Not here: how long what is kept is kept (`prepared.rs`), what a compiled statement is (`statement.rs`).
+//! Not here: the cache of kept statements, and which it forgets (`prepared.rs`); what a compiled statement is
+//! (`statement.rs`).
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cql::frame::request::Prepare;
 use cql::frame::response::add_warning;
 use shard::Group;
 
+use super::Executor;
 use super::call::{Call, Flow};
 use super::handshake::LwtMarks;
 use super::long_text::is_long;
 use super::peers::Ask;
 use super::statement::ServerStatement;
-use super::{ExecuteError, Executor};
 
 impl Executor {
     /// Runs a PREPARE.
@@ -40,38 +42,38 @@ impl Executor {
             Ok(statement) => statement,
             Err(error) => return self.refuse(call, error.into(), out),
         };
+        let warnings = match self.guard_text(&statement) {
+            Ok(warnings) => warnings,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         if self.shard.sharder().shards() == 1 {
-            return match self.put_prepared(&call, &statement, out) {
-                Ok(()) => Flow::Answered(call),
-                Err(refusal) => self.refuse(call, refusal, out),
-            };
+            put_prepared(&call, &statement, &warnings, out);
+            return Flow::Answered(call);
         }
-        let (executor, text) = (self.clone(), prepare.text.to_owned());
+        let (executor, text) = (self.clone(), prepare.text.into());
         self.spawn(Group::Requests, call, async move |call, out| {
-            executor.prepare_at_peers(&text, keyspace.as_deref()).await;
-            executor.put_prepared(call, &statement, out)
+            executor.prepare_at_peers(keyspace, text).await;
+            put_prepared(call, &statement, &warnings, out);
+            Ok(())
         });
         Flow::Later
     }
 
     /// Prepares a text on all other cores: EXECUTE may come to any, and all know the statement before the client does.
-    pub(super) async fn prepare_at_peers(&self, text: &str, keyspace: Option<&str>) {
-        let (keyspace, text) = (keyspace.map(str::to_owned), text.to_owned());
+    pub(super) async fn prepare_at_peers(&self, keyspace: Option<String>, text: Arc<str>) {
         let ask = || Ask::Prepare { keyspace: keyspace.clone(), text: text.clone() };
         self.shard.ask_peers(ask).await;
     }
+}
 
-    /// Appends the answer to PREPARE.
-    pub(super) fn put_prepared(
-        &self,
-        call: &Call,
-        statement: &ServerStatement,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ExecuteError> {
-        let warnings = self.guard_text(statement)?;
-        let start = out.len();
-        statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
-        warnings.iter().for_each(|text| add_warning(start, text, out));
-        Ok(())
-    }
+/// Appends the answer to PREPARE.
+pub(super) fn put_prepared(
+    call: &Call,
+    statement: &ServerStatement,
+    warnings: &[String],
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    statement.put_prepared(&call.envelope(), LwtMarks::of(&call.session), out);
+    warnings.iter().for_each(|text| add_warning(start, text, out));
 }

@@ -165,11 +165,12 @@ impl Executor {
         if let Some(owner) = self.other_owner(plan, &bindings, &call) {
             call = match self.forward(owner, call, run) {
                 Ok(()) => return Flow::Later,
-                // Its mailbox is full: a suspended read waits until it is not.
+                // That core takes no more now, or would compile a long text: the read goes on here.
                 Err(call) => call,
             };
         }
-        let at_once_bytes_max = PASS_ANSWER_BYTES_MAX;
+        // A task has no bound for the answers of all such requests together: what waits is counted.
+        let at_once_bytes_max = if run.is_query_of_long_text() { 0 } else { PASS_ANSWER_BYTES_MAX };
         let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max };
         if call.trace.is_some() {
             return self.select_traced(call, &select, out);

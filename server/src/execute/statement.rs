@@ -177,6 +177,12 @@ impl ServerStatement {
         cql::digest([keyspace.unwrap_or_default(), text].concat().as_bytes())
     }
 
+    /// The ids that a text may be kept under: if it is qualified, or of a session without keyspace; or else of this
+    /// keyspace.
+    pub(super) fn ids_of(text: &str, keyspace: Option<&str>) -> [StatementId; 2] {
+        [ServerStatement::id_of(text, None), ServerStatement::id_of(text, keyspace)]
+    }
+
     /// The bytes that the statement takes in the cache.
     pub(super) fn bytes(&self) -> usize {
         let plan = PLAN_BYTES.max(PLAN_TOKEN_BYTES * self.compiled.tokens);

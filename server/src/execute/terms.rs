@@ -87,9 +87,12 @@ enum Place {
 }
 
 impl Registered {
-    /// The term of a read for a client.
+    /// The term of a read for a client: over at once if the client is.
     pub(super) fn for_client(session: &Rc<Session>, deadline: Instant) -> Registered {
         let term = Term::until(Some(deadline));
+        if session.is_over.get() {
+            term.end();
+        }
         let key = session.reads.borrow_mut().insert(term.clone());
         Registered { term, place: Place::Session(session.clone(), key) }
     }
@@ -115,7 +118,8 @@ impl Drop for Registered {
     }
 }
 
-/// Ends the reads of a client that is gone.
+/// Ends the reads of a client that is gone, and those that requests of it would still begin.
 pub(super) fn end_of_session(session: &Session) {
+    session.is_over.set(true);
     session.reads.borrow().iter().for_each(|(_, term)| term.end());
 }

@@ -269,7 +269,7 @@ fn a_long_batch_that_has_no_turn_in_time_is_not_written() {
     while bench.server.run_once() {}
     bench.server.advance(Duration::from_secs(3601));
     let said = bench.answers().into_values().next().unwrap();
-    let expected = "error: Not bound within 3600000 ms, with the long statements before it: nothing of this batch was written";
+    let expected = "error: Not bound within 3600000 ms, with the long statements before it: nothing of it was done";
     assert_eq!(said, expected);
     drop(turn);
     assert_eq!(bench.query("SELECT count(*) FROM ks.t"), "0");

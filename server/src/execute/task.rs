@@ -1,0 +1,75 @@
+//! Tasks that go on with a call when its pass is over, and the turns that they wait for.
+//!
+//! Invariant: a call that a task has is answered once: by the task, or by what the task hands the call to. The answer
+//! goes nowhere if the client is gone by then.
+//!
+//! Not here: reads that wait, which are no tasks (`read.rs`); answers to other cores (`peers.rs`).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use engine::semaphore::{Permit, Semaphore};
+use futures_lite::future::or;
+use shard::Group;
+use shard::stalls::Work;
+
+use super::call::{Call, Flow};
+use super::{ExecuteError, Executor, When};
+use crate::statements::Answered;
+
+impl Executor {
+    /// Runs a task that ends in an answer, whatever happens to its connection meanwhile.
+    pub(super) fn spawn(
+        self: &Rc<Self>,
+        group: Group,
+        call: Call,
+        work: impl AsyncFnOnce(&Call, &mut Vec<u8>) -> Result<(), ExecuteError> + 'static,
+    ) {
+        let executor = self.clone();
+        let name = "statement that waits";
+        self.shard.runtime().spawn(Work { group, name, table: None }, async move {
+            let mut out = Vec::new();
+            if let Err(refusal) = work(&call, &mut out).await {
+                out.clear();
+                refusal.put(&call.envelope(), executor.state.node(), &mut out);
+            }
+            let answered = Answered::of(&out);
+            executor.reply(call.session.id, out, None);
+            executor.finish(call, answered, When::InTask);
+        });
+    }
+
+    /// Runs a task that goes on with a call: what it appends is the answer, if it gives the call back.
+    pub(super) fn spawn_flow(
+        self: &Rc<Self>,
+        name: &'static str,
+        work: impl AsyncFnOnce(&mut Vec<u8>) -> Flow + 'static,
+    ) {
+        let executor = self.clone();
+        let of_task = Work { group: Group::Requests, name, table: None };
+        self.shard.runtime().spawn(of_task, async move {
+            let mut out = Vec::new();
+            if let Flow::Answered(call) = work(&mut out).await {
+                let answered = Answered::of(&out);
+                executor.reply(call.session.id, out, None);
+                executor.finish(call, answered, When::InTask);
+            }
+            // The pass publishes what goes to other cores; it may be asleep.
+            executor.shard.wake().notify();
+        });
+    }
+
+    /// Takes a turn, if it comes within so much time.
+    pub(super) async fn turn_within<'t>(
+        &self,
+        turns: &'t Semaphore,
+        wait: Duration,
+    ) -> Option<Permit<'t>> {
+        let turn = async { Some(turns.take(1).await) };
+        let too_late = async {
+            self.shard.runtime().sleep(wait).await;
+            None
+        };
+        or(turn, too_late).await
+    }
+}
