@@ -1,7 +1,5 @@
 //! Parts of noted batches: what is written of them whatever became of their tables.
 
-mod shard;
-
 use engine::{CheckedPart, Error};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
@@ -9,8 +7,9 @@ use model::mutation::{CounterChange, MutationBuilder};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, TableId, Token};
-use shard::{TABLE, answers, config, make, on_sim, schema_of};
 use uuid::Uuid;
+
+use crate::shard::{self, TABLE, answers, config, make, on_sim, schema_of};
 
 fn plain(part: &[u8]) -> CheckedPart {
     CheckedPart::plain(part.into())

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -18,7 +16,10 @@ use model::options::{Class, Compaction, TableOptions, TombstoneGc};
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Deletion, Schema, Token};
-use shard::{LATER_S, TABLE, config, key_value, make, on_sim, run_jobs, schema_of, select_all};
+
+use crate::shard::{
+    self, LATER_S, TABLE, config, key_value, make, on_sim, run_jobs, schema_of, select_all,
+};
 
 const KEYS: u8 = 40;
 /// Bytes of a value, which are all the same.

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use engine::io::{Disk, Faults};
 use engine::limits::{
     CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITION_TOMBSTONES_MAX, SUMS_OF_A_VALUE_MAX,
@@ -18,7 +16,10 @@ use model::read::{Flow, Operator, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, MutationRef, Schema, Token};
-use shard::{TABLE, config, flush, make, on_shard, on_sim, schema_of, select_all, write};
+
+use crate::shard::{
+    self, TABLE, config, flush, make, on_shard, on_sim, schema_of, select_all, write,
+};
 
 const S: ColumnId = ColumnId(2);
 const V: ColumnId = ColumnId(3);

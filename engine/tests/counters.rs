@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use engine::limits::COUNTER_CHANGES_MAX;
 use engine::{Engine, Error};
 use futures_lite::future::yield_now;
@@ -13,7 +11,8 @@ use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token};
-use shard::{TABLE, answers, config, flush, on_shard, schema_of, select_all, write};
+
+use crate::shard::{TABLE, answers, config, flush, on_shard, schema_of, select_all, write};
 
 const STATIC: ColumnId = ColumnId(2);
 const A: ColumnId = ColumnId(3);

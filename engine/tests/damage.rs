@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -17,8 +15,9 @@ use model::options::TableOptions;
 use model::read::{Flow, PartitionRef, Partitions, ReadCommand, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Deletion, Schema, TableId, Token, TokenRange};
-use shard::{LATER_S, TABLE, config, flush, key_value, make, schema_of, select_all};
 use uuid::Uuid;
+
+use crate::shard::{self, LATER_S, TABLE, config, flush, key_value, make, schema_of, select_all};
 
 const OTHER: TableId = TableId(Uuid::from_u128(8));
 const VALUE_BYTES: usize = 300;

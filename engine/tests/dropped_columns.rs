@@ -4,8 +4,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::rc::Rc;
 
 use engine::Engine;
@@ -17,7 +15,8 @@ use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, 
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{ColumnKind, Table, TableBuilder};
 use model::{ColumnId, CqlType, Token, TokenRange};
-use shard::{TABLE, config, flush, make, schema_of};
+
+use crate::shard::{self, TABLE, config, flush, make, schema_of};
 
 /// `CREATE TABLE t (k blob, c blob, s blob static, a blob, b blob, PRIMARY KEY (k, c))`
 fn table() -> Table {

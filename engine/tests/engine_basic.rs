@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Flag;
 use std::rc::Rc;
 
@@ -18,8 +16,9 @@ use model::options::TableOptions;
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Schema, Token, TokenRange};
-use shard::{TABLE, answers, config, key_value, make, schema_of, select_all};
 use uuid::Uuid;
+
+use crate::shard::{self, TABLE, answers, config, key_value, make, schema_of, select_all};
 
 fn schema() -> Schema {
     schema_of([key_value(TableOptions::default())])

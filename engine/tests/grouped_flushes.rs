@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::rc::Rc;
 
 use engine::io::{Crash, Disk, Faults, IoClass, Outcome, SimDisk, SimExec};
@@ -14,8 +12,9 @@ use model::mutation::MutationBuilder;
 use model::row::{RowBuilder, RowHead};
 use model::schema::TableBuilder;
 use model::{CqlType, Schema, TableId, Token};
-use shard::{answers, flush, make, schema_of};
 use uuid::Uuid;
+
+use crate::shard::{self, answers, flush, make, schema_of};
 
 const TABLES: u128 = 300;
 

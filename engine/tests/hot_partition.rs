@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -21,8 +19,9 @@ use model::read::{Flow, Operator, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, MutationRef, Schema, TableId, Token};
-use shard::{TABLE, answers, config, make, on_sim, schema_of, select_all, write};
 use uuid::Uuid;
+
+use crate::shard::{self, TABLE, answers, config, make, on_sim, schema_of, select_all, write};
 
 const V: ColumnId = ColumnId(1);
 const N: ColumnId = ColumnId(2);

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::collections::BTreeMap;
 
 use engine::io::{Disk, SimExec};
@@ -21,7 +19,8 @@ use model::read::{Filter, FilterTarget, Flow, Operator, PartitionRef, ReadComman
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
 use model::{CqlType, Token};
-use shard::{LATER_S, TABLE, config, make, on_sim, run_jobs, schema_of, select_all};
+
+use crate::shard::{self, LATER_S, TABLE, config, make, on_sim, run_jobs, schema_of, select_all};
 
 /// `CREATE TABLE t (k blob PRIMARY KEY, v ..)`, and an index of `v`.
 fn table(ty: CqlType, target: IndexTarget) -> Table {

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Slot;
 use std::collections::BTreeMap;
 
@@ -14,8 +12,9 @@ use model::mutation::MutationBuilder;
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
 use model::{CqlType, TableId, Token};
-use shard::{LATER_S, TABLE, config, on_shard, schema_of};
 use uuid::Uuid;
+
+use crate::shard::{self, LATER_S, TABLE, config, on_shard, schema_of};
 
 /// A table behind [`TABLE`] in the order of their ids.
 const OTHER: TableId = TableId(Uuid::max());

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Slot;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,8 +19,9 @@ use model::read::{
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Analysis, Index, Table, TableBuilder};
 use model::{CqlType, Deletion, Schema, Token};
-use shard::{LATER_S, TABLE, config, index_of, make, on_sim, schema_of, select_all};
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::shard::{self, LATER_S, TABLE, config, index_of, make, on_sim, schema_of, select_all};
 
 /// `CREATE TABLE t (k blob, c int, v int, w blob, PRIMARY KEY (k, c))`, and an index of `v` perhaps.
 fn table(is_indexed: bool) -> Table {

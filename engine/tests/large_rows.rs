@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
@@ -16,7 +14,8 @@ use model::mutation::MutationBuilder;
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Token};
-use shard::{TABLE, flush, make, map_of_blobs, schema_of, select_all, write};
+
+use crate::shard::{self, TABLE, flush, make, map_of_blobs, schema_of, select_all, write};
 
 const MAP: ColumnId = ColumnId(1);
 const SMALL: RowLimits =

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Flag;
 
 use engine::limits::{
@@ -19,7 +17,8 @@ use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token};
-use shard::{TABLE, answers, config, flush, on_shard, schema_of, select_all, write};
+
+use crate::shard::{TABLE, answers, config, flush, on_shard, schema_of, select_all, write};
 
 const STATIC_LIST: ColumnId = ColumnId(2);
 const LIST: ColumnId = ColumnId(3);

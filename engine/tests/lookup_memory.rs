@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -22,7 +20,10 @@ use model::read::{Filter, FilterTarget, Flow, Operator, PartitionRef, ReadComman
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Analysis, Table, TableBuilder};
 use model::{CqlType, Token};
-use shard::{LATER_S, TABLE, config, flush, index_of, on_shard, schema_of, select_all, write};
+
+use crate::shard::{
+    LATER_S, TABLE, config, flush, index_of, on_shard, schema_of, select_all, write,
+};
 
 const FILES: u64 = 24;
 /// Scans, which ask for more turns than there are.

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::rc::Rc;
 
 use engine::io::{Disk, Faults, SimDisk, SimExec};
@@ -17,8 +15,9 @@ use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::{ColumnKind, SchemaChange, Table, TableBuilder};
 use model::types::UserType;
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
-use shard::{make, schema_of};
 use uuid::Uuid;
+
+use crate::shard::{self, make, schema_of};
 
 fn id(n: u128) -> TableId {
     TableId(Uuid::from_u128(n))

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::{Cell as Count, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -18,7 +16,8 @@ use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Analysis, Index, IndexId, IndexKind, IndexTarget, Table, TableBuilder};
 use model::types::Similarity;
 use model::{CqlType, Token};
-use shard::{LATER_S, TABLE, config, make, on_sim, schema_of, select_all};
+
+use crate::shard::{self, LATER_S, TABLE, config, make, on_sim, schema_of, select_all};
 
 /// `CREATE TABLE t (k blob PRIMARY KEY, v vector<float, 2>)`, and an index of `v`.
 fn table() -> Table {

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Slot;
 use std::rc::Rc;
 
@@ -18,7 +16,8 @@ use model::options::{Compaction, TableOptions};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token};
-use shard::TABLE;
+
+use crate::shard::{self, TABLE};
 
 /// Bytes of a row: with this many the files of a test are large enough to be sampled.
 const ROW_BYTES: usize = 30_000;

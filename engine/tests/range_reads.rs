@@ -1,7 +1,5 @@
 //! Many reads of ranges at once: as many as a part of the shard's memory holds are under way, the others wait in order.
 
-mod shard;
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -14,7 +12,10 @@ use model::mutation::MutationBuilder;
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell as RowCell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Token};
-use shard::{LATER_S, TABLE, config, flush, key_value, on_shard, schema_of, select_all, write};
+
+use crate::shard::{
+    LATER_S, TABLE, config, flush, key_value, on_shard, schema_of, select_all, write,
+};
 
 const READS: usize = 512;
 const RUNS: u64 = 3;

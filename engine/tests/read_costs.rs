@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -17,7 +15,8 @@ use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, 
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token, TokenRange};
-use shard::{TABLE, flush, make, merge_whole, schema_of, select_all};
+
+use crate::shard::{self, TABLE, flush, make, merge_whole, schema_of, select_all};
 
 const KEY: i64 = 5;
 

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Slot;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -19,8 +17,11 @@ use model::options::TableOptions;
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Schema, Token, TokenRange};
-use shard::{TABLE, answers, drive, flush, key_value, run_jobs, schema_of, select_all};
 use uuid::Uuid;
+
+use crate::shard::{
+    self, TABLE, answers, drive, flush, key_value, run_jobs, schema_of, select_all,
+};
 
 const KEYS: u8 = 200;
 const VALUE: [u8; 1000] = [1; 1000];

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -16,8 +14,9 @@ use model::mutation::MutationBuilder;
 use model::options::{Compaction, TableOptions};
 use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Deletion, Schema, Token, TokenRange};
-use shard::{LATER_S, TABLE, drive, flush, key_value, schema_of, write};
 use uuid::Uuid;
+
+use crate::shard::{self, LATER_S, TABLE, drive, flush, key_value, schema_of, write};
 
 fn schema() -> Schema {
     let by_size = [("class", "SizeTieredCompactionStrategy"), ("min_sstable_size", "0")];

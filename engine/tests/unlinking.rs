@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Slot;
 use std::rc::Rc;
 
@@ -15,8 +13,11 @@ use model::mutation::MutationBuilder;
 use model::options::TableOptions;
 use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Deletion, Schema, TableId, Token};
-use shard::{LATER_S, TABLE, config, flush, key_value, make, on_sim, schema_of, write};
 use uuid::Uuid;
+
+use crate::shard::{
+    self, LATER_S, TABLE, config, flush, key_value, make, on_sim, schema_of, write,
+};
 
 const OTHER: TableId = TableId(Uuid::from_u128(8));
 /// It takes longer to unlink so many than to flush a table.

@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Flag;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,8 +21,11 @@ use model::schema::{
 };
 use model::{ColumnId, CqlType, Deletion, Schema, TableId, Token};
 use proptest::prelude::*;
-use shard::{TABLE, config, flush, merge_whole, on_shard, run_jobs, schema_of, select_all, write};
 use uuid::Uuid;
+
+use crate::shard::{
+    TABLE, config, flush, merge_whole, on_shard, run_jobs, schema_of, select_all, write,
+};
 
 const K: ColumnId = ColumnId(0);
 const C: ColumnId = ColumnId(1);

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
-mod shard;
-
 use std::cell::Cell as Slot;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -20,7 +18,10 @@ use model::read::{Flow, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Table, TableBuilder};
 use model::{ColumnId, CqlType, Deletion, Token, TokenRange, key};
-use shard::{TABLE, flush, make, merge_whole, of_key, on_sim, run_jobs, schema_of, select_all};
+
+use crate::shard::{
+    self, TABLE, flush, make, merge_whole, of_key, on_sim, run_jobs, schema_of, select_all,
+};
 
 const KEY: &[u8] = b"wide";
 const ROWS: u32 = 400;
