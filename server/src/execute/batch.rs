@@ -13,7 +13,8 @@
 //! 4. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
 //! A long message is a task that does the same and lets others run between two statements; a long text among them is
-//! compiled by a thread beside the core (`long_text.rs`). One such task of a core compiles and binds at a time, in the order in which they came; a message of a few statements does it in the pass.
+//! compiled by a thread beside the core (`long_text.rs`). One such task of a core compiles and binds at a time, in the
+//! order in which they came; a message of a few statements does it in the pass.
 //! Its time-out counts from when the message came, its binding included, and the bytes of the message are counted until
 //! it is bound (`held_bytes.rs`).
 //!

@@ -4,8 +4,8 @@
 //! 1. `ask_all` sends one question to every other core, waits for all answers, and adds the answer of this core if
 //!    memory has it.
 //! 2. `answer` runs inside the pass of the core that was asked. Most questions are answered from memory at once.
-//! 3. `Select`, `Part`, `Sources`, `Clients`, `LargeData` and `Prepare` of a long text may need the disk or much time. Each goes to a function
-//!    of its own, which answers the [`Asker`] at once or later.
+//! 3. `Select`, `Part`, `Sources`, `Clients`, `LargeData` and `Prepare` of a long text may need the disk or much time.
+//!    Each goes to a function of its own, which answers the [`Asker`] at once or later.
 //!
 //! Invariant: every [`Ask`] gets exactly one [`Answer`], since the asker waits for it. `EndSelect` does not take the
 //! place of an answer: the read that it ends answers, too, and `EndSelect` itself is answered with `Done`.
@@ -291,8 +291,8 @@ impl Executor {
     }
 }
 
-/// Notes that a statement of another core could not be prepared here. It compiled there, with this schema or an older
-/// one; EXECUTE answers UNPREPARED, and the client learns why.
+/// Notes that a statement of another core could not be prepared here: it compiled there, with this schema or an older
+/// one, or what it names was changed here too often meanwhile. EXECUTE answers UNPREPARED, and the client learns why.
 pub(super) fn note_unprepared(prepared: Result<Rc<ServerStatement>, ExecuteError>) {
     if let Err(error) = prepared {
         tracing::debug!("a statement of another core was not prepared: {error:?}");
