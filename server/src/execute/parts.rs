@@ -13,8 +13,8 @@
 //! 4. A part has the asker's deadline, and a term from the moment it arrives.
 //!
 //! A part counts against the memory for answers of the core that makes it, the result against that of the asker. Not
-//! here: an aggregate over keys, which has no parts, and one that is traced or of a long text: its rows come to the core
-//! that was asked.
+//! here: an aggregate over keys, which has no parts, and one that is traced or of a long text: its rows come to the
+//! core that was asked.
 
 use std::cell::Cell;
 use std::rc::Rc;
