@@ -3,7 +3,7 @@
 //! ```text
 //! ci/golden/topics/*.txt ─► passes: 1 and 3 shards
 //!                                 × on memtables, after flushes, after compactions, after restarts
-//!                                 × writes plain and prepared
+//!                                 × writes plain and prepared (`Writes`)
 //!                           each read of each pass: plain and prepared, in pages of 1, 2, 5,000
 //!                           and as a whole
 //! ```
@@ -52,11 +52,23 @@ const ADMIN_LIMIT: Duration = Duration::from_secs(60);
 /// Failures that are shown; the log has all of them.
 const SHOWN_MAX: usize = 20;
 
+/// In which passes statements are written plain, and in which prepared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Each state of storage is written both ways, with 1 shard and with 3.
+    #[default]
+    Both,
+    /// Each state of storage is written one way with 1 shard and the other way with 3: half of the passes.
+    ByTurns,
+}
+
 /// What to run.
 #[derive(Default)]
 pub(crate) struct Choice {
     /// Only these topics; all of them if none is named.
     pub(crate) topics: Vec<String>,
+    /// How statements are written in the passes over fresh servers.
+    pub(crate) writes: Writes,
     /// Write the answers of the server at the address into the suite.
     pub(crate) record: bool,
     /// Where `messina` and `messina-admin` are, below the root.
@@ -192,8 +204,8 @@ fn passes(
         log,
     };
     let mut all = Vec::new();
-    for &storage in storages {
-        for prepared_writes in [false, true] {
+    for (number, &storage) in storages.iter().enumerate() {
+        for &prepared_writes in choice.writes.prepared(number, shards) {
             let v5 = prepared_writes == (shards == 1);
             let version = if v5 { Version::V5 } else { Version::V4 };
             let has_barriers = storage != Memtables;
@@ -210,6 +222,17 @@ fn passes(
     node.stop()?;
     folder.discard()?;
     Ok(all)
+}
+
+impl Writes {
+    /// Whether writes are prepared in each of the passes over a state of storage, which are told by its number.
+    fn prepared(self, storage: usize, shards: u32) -> &'static [bool] {
+        match self {
+            Writes::Both => &[false, true],
+            Writes::ByTurns if storage.is_multiple_of(2) == (shards == 1) => &[false],
+            Writes::ByTurns => &[true],
+        }
+    }
 }
 
 /// A server that is flushed, compacted and restarted.
@@ -409,6 +432,23 @@ mod tests {
     /// The complaints about these answers to the only case of a file.
     fn told(file: &str, answers: &[&str]) -> Vec<String> {
         complaints(&[Topic::parse("t", file).unwrap()], &found(answers))
+    }
+
+    /// By turns no state of storage, number of shards or way to write is left out.
+    #[test]
+    fn half_of_the_passes_have_all_of_each() {
+        let of = |shards, storage| Writes::ByTurns.prepared(storage, shards);
+        for storage in 0..STORAGES.len() {
+            assert_eq!([of(1, storage).len(), of(3, storage).len()], [1, 1]);
+            assert_ne!(of(1, storage), of(3, storage), "written both ways");
+        }
+        for shards in SHARDS {
+            assert_ne!(
+                of(shards, 0),
+                of(shards, 1),
+                "each number of shards is written to both ways"
+            );
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ struct Effort {
     crash_points: u64,
     fuzz_seconds: u64,
     operations: u64,
+    writes: statements::Writes,
 }
 
 const FULL: Effort = Effort {
@@ -62,6 +63,7 @@ const FULL: Effort = Effort {
     crash_points: 300_000,
     fuzz_seconds: FUZZ_SECONDS,
     operations: differential::OPERATIONS,
+    writes: statements::Writes::ByTurns,
 };
 const NIGHT: Effort = Effort {
     clients: Choice::All,
@@ -69,6 +71,7 @@ const NIGHT: Effort = Effort {
     crash_points: 10_000_000,
     fuzz_seconds: 600,
     operations: differential::OPERATIONS_OF_NIGHT,
+    writes: statements::Writes::Both,
 };
 
 /// Under two minutes when warm.
@@ -153,7 +156,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         // From here to the kills the disk is waited for: a core has time to compile.
         let log = report.log("built beside");
         let beside = scope.spawn(move || build_beside(repository, effort.fuzz_seconds, &log));
-        golden(repository, report);
+        golden(repository, report, effort.writes);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
         beside.join().expect("what cannot be built makes no panic");
@@ -225,8 +228,9 @@ pub(crate) fn miri(repository: &Repository, report: &mut Report) {
 }
 
 /// Statements in every state of storage, answered as Apache Cassandra answers.
-fn golden(repository: &Repository, report: &mut Report) {
-    let choice = statements::Choice { programs: statements::release(), ..Default::default() };
+fn golden(repository: &Repository, report: &mut Report, writes: statements::Writes) {
+    let programs = statements::release();
+    let choice = statements::Choice { programs, writes, ..Default::default() };
     report.step("golden", "cargo ci golden", |log| statements::run(repository, &choice, None, log));
 }
 
