@@ -138,13 +138,14 @@ fn check_lines(file: &TextFile, complaints: &mut Vec<String>) {
         if file.path.ends_with(".lock") || file.path.ends_with(".sum") {
             continue;
         }
-        if let Some(note) = notes.iter().find(|note| has_word(line, note)) {
+        let words = words(line);
+        if let Some(note) = notes.iter().find(|note| words.contains(note)) {
             complaints.push(format!("{at}: {note}: do it, or write an issue"));
         }
         let is_text = is_code || file.path.ends_with(".md");
         if is_text
             && !file.path.starts_with("ci/src/tidy")
-            && let Some(word) = PRIVATE_WORDS.iter().find(|word| has_word(line, word))
+            && let Some(word) = PRIVATE_WORDS.iter().find(|word| words.contains(word))
         {
             complaints.push(format!("{at}: `{word}`: use the field's word (docs/GLOSSARY.md)"));
         }
@@ -201,8 +202,9 @@ fn names_machine(line: &str) -> bool {
     MACHINE_PATHS.iter().any(|path| line.split(['"', '\'', ' ', '`']).any(|w| w.starts_with(path)))
 }
 
-fn has_word(line: &str, word: &str) -> bool {
-    line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == word)
+fn words(line: &str) -> Vec<&str> {
+    let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// True if a Rust text names the crate as the head of a path, `name::`, outside comments.

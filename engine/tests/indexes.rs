@@ -628,7 +628,7 @@ fn a_file_without_its_index_is_gone_through_and_the_others_are_looked_up() {
         assert_eq!((progress(&engine).files, progress(&engine).files_total), (5, 6));
         let command = select(&table, Operator::Equal, 7);
         assert!(is_looked_up(&engine, &command).await, "five of six are indexed");
-        for value in 0..50 {
+        for value in (0..50).step_by(7) {
             let mut command = select(&table, Operator::Equal, value);
             for page_rows in [1, 2, 3, 5, 1000] {
                 command.reversed = !command.reversed;
@@ -817,7 +817,7 @@ fn two_keys_of_one_token_and_one_hash_are_told_apart() {
         }
         shard::flush(&engine).await;
         let mut command = select(&table, Operator::Equal, 5);
-        for page_rows in [7, 10, 1000] {
+        for page_rows in [10, 1000] {
             assert_eq!(compare(&engine, &command, page_rows).await, 4060);
         }
         command.limits.rows_per_partition = 1;

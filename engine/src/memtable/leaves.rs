@@ -335,6 +335,8 @@ mod tests {
     }
 
     proptest! {
+        // Of up to 2,000 keys each.
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn agrees_with_a_btree_set(
             keys in prop::collection::vec(((0..40u64, 0..40u8), prop::bool::weighted(0.8)), 0..2000)
