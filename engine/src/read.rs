@@ -20,6 +20,7 @@ mod lookup;
 mod lookup_cost;
 mod nearest;
 mod page;
+mod pause;
 mod quantum;
 mod record;
 mod row;
@@ -42,6 +43,7 @@ use model::schema::{self, ColumnDrops};
 use model::{Token, TokenRange};
 pub use nearest::give_nearest;
 use page::Page;
+pub(crate) use pause::Pause;
 pub use quantum::Quantum;
 pub use record::{RecordTable, read_record};
 use row::RowWanted;
@@ -82,7 +84,7 @@ impl Engine {
     /// Answers from memory alone. `WouldBlock` if that does not suffice or takes long: then the sink may have been
     /// given some rows, and the caller starts over with [`read`](Engine::read) and an empty one.
     pub fn read_cached(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
-        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, no_pause), Vec::new()));
+        let read = pin!(self.read_with(command, sink, (WaitPolicy::None, &no_pause), Vec::new()));
         match read.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => end,
             Poll::Pending => unreachable!("`WaitPolicy::None` waits for nothing"),
@@ -90,13 +92,13 @@ impl Engine {
     }
 
     /// Answers, however long it takes. `pause` is called after every few rows: it decides how long the read may compute.
-    pub fn read(
+    pub async fn read(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         pause: impl AsyncFn(),
-    ) -> impl Future<Output = Result<ReadEnd>> {
-        self.read_over(command, sink, pause, Vec::new())
+    ) -> Result<ReadEnd> {
+        self.read_over(command, sink, &pause, Vec::new()).await
     }
 
     /// The same, as if the table had some more memtables. Those of the table are looked at later, and before the first
@@ -104,8 +106,8 @@ impl Engine {
     pub(crate) async fn read_over(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
-        pause: impl AsyncFn(),
+        sink: &mut dyn RowSink,
+        pause: &dyn Pause,
         overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         self.counters.count(|s| s.reads_waited += 1);
@@ -127,11 +129,11 @@ impl Engine {
         Ok(ReadEnd { blocks, cached_blocks, ..end })
     }
 
-    async fn read_with(
+    async fn read_with<S: RowSink + ?Sized>(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
-        waits: (WaitPolicy, impl AsyncFn()),
+        sink: &mut S,
+        waits: (WaitPolicy, &dyn Pause),
         overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         match &command.nearest {
@@ -141,11 +143,11 @@ impl Engine {
     }
 
     /// Reads the rows of a command in the order of storage.
-    async fn read_rows(
+    async fn read_rows<S: RowSink + ?Sized>(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
-        (wait_policy, pause): (WaitPolicy, impl AsyncFn()),
+        sink: &mut S,
+        (wait_policy, pause): (WaitPolicy, &dyn Pause),
         overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         if let Partitions::Keys(keys) = &command.partitions {
@@ -244,9 +246,9 @@ struct Read<'r> {
 }
 
 impl Read<'_> {
-    async fn run<S: RowSink, P: AsyncFn()>(
+    async fn run<S: RowSink + ?Sized>(
         &self,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         match &self.command.partitions {
@@ -268,10 +270,10 @@ impl Read<'_> {
     }
 
     /// These partitions, in their order.
-    async fn keys<S: RowSink, P: AsyncFn()>(
+    async fn keys<S: RowSink + ?Sized>(
         &self,
         keys: &[(Token, Box<[u8]>)],
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut keys = keys.iter();
@@ -324,11 +326,11 @@ impl Read<'_> {
     }
 
     /// Every partition of a range of tokens, behind a place, when it is the turn of a scan.
-    async fn range_from<S: RowSink, P: AsyncFn()>(
+    async fn range_from<S: RowSink + ?Sized>(
         &self,
         mut range: TokenRange,
         resume: Option<&Resume>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut counted_bytes = self.table.scan_bytes();
@@ -357,11 +359,11 @@ impl Read<'_> {
 
     /// The partitions of a range after a place, until the page is done or the table's files are others: then the place
     /// from which to go on. So a long read keeps no memtable and no file that the table has no more.
-    async fn scan<S: RowSink, P: AsyncFn()>(
+    async fn scan<S: RowSink + ?Sized>(
         &self,
         range: TokenRange,
         after: &Option<(Token, Vec<u8>)>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<Option<(Token, Vec<u8>)>> {
         let command = self.command;
@@ -390,12 +392,12 @@ impl Read<'_> {
     }
 
     /// What an earlier page has left of the partition it ended in.
-    async fn rest<S: RowSink, P: AsyncFn()>(
+    async fn rest<S: RowSink + ?Sized>(
         &self,
         token: Token,
         key: &[u8],
         resume: &Resume,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let Some(slices) = self.slices_after(resume) else { return Ok(()) };
@@ -428,12 +430,12 @@ impl Read<'_> {
     }
 
     /// Slices of one partition.
-    async fn partition<S: RowSink, P: AsyncFn()>(
+    async fn partition<S: RowSink + ?Sized>(
         &self,
         token: Token,
         key: &[u8],
         slices: &[Slice],
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let scope = Scope::Key(token, key);

@@ -308,7 +308,7 @@ impl Engine {
     fn read_in_turn(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         (turn, pause): (Option<WriteNumber>, &impl AsyncFn()),
     ) -> impl Future<Output = Result<ReadEnd>> {
         let on_its_way = turn.and_then(|_| self.on_its_way(command));
@@ -319,7 +319,7 @@ impl Engine {
     pub(crate) fn read_in_turn_with(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         change: Option<&SharedMemtable>,
         pause: &impl AsyncFn(),
     ) -> impl Future<Output = Result<ReadEnd>> {

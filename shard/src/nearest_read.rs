@@ -34,7 +34,7 @@ impl<P: Protocol> Shard<P> {
         &self,
         owners: Owners,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         let nearest = command.nearest.as_ref().expect("the nearest rows are wanted");

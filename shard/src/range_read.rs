@@ -39,7 +39,7 @@ impl<P: Protocol> Shard<P> {
     pub(crate) async fn read_range(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         let Partitions::Range(range) = command.partitions else {
@@ -65,8 +65,8 @@ impl<P: Protocol> Shard<P> {
 
 /// Walks a range to the end of its page. `ask` reads a piece; `hedge_delay` ends when the read has taken long;
 /// `pause` is awaited while rows are given.
-pub(crate) async fn walk_range<S: RowSink, F: Future<Output = Result<Page>>>(
-    mut walk: RangeWalk<'_, S>,
+pub(crate) async fn walk_range<F: Future<Output = Result<Page>>>(
+    mut walk: RangeWalk<'_>,
     ask: impl Fn(ShardId, ReadCommand) -> F,
     hedge_delay: impl Future<Output = ()>,
     pause: impl AsyncFn(),
@@ -148,19 +148,19 @@ where
     }
 
     /// The piece whose turn it is: the one that was asked for ahead, else a new one; `None` at the end of the walk.
-    fn next<S: RowSink>(&mut self, walk: &RangeWalk<'_, S>) -> Option<Piece<F>> {
+    fn next(&mut self, walk: &RangeWalk<'_>) -> Option<Piece<F>> {
         let piece = walk.next_piece()?;
         let is_asked = self.ahead.front().is_some_and(|ahead| ahead.owner == piece.0);
         if is_asked { self.ahead.pop_front() } else { Some(self.piece(piece, false)) }
     }
 
     /// The piece whose turn it is, within what is left of the limits.
-    fn again<S: RowSink>(&self, walk: &RangeWalk<'_, S>) -> Piece<F> {
+    fn again(&self, walk: &RangeWalk<'_>) -> Piece<F> {
         self.piece(walk.next_piece().expect("it is its turn"), false)
     }
 
     /// Asks the owners that are wanted soon.
-    fn fill<S: RowSink>(&mut self, walk: &RangeWalk<'_, S>) {
+    fn fill(&mut self, walk: &RangeWalk<'_>) {
         for piece in walk.pieces_ahead(self.ahead.len()) {
             let piece = self.piece(piece, true);
             self.ahead.push_back(piece);

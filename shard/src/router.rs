@@ -135,7 +135,7 @@ impl<P: Protocol> Shard<P> {
     pub async fn read(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         match owners(command, self.sharder) {
@@ -189,7 +189,7 @@ impl<P: Protocol> Shard<P> {
     async fn read_keys(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         deadline: Option<Instant>,
     ) -> Result<ReadEnd> {
         // One piece of each owner is on its way, or waits. Taken before anything is copied.

@@ -16,7 +16,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -145,8 +145,10 @@ impl Runtime {
                 let work = work.into();
                 let handle = queues[work.group as usize];
                 // On the heap at once: glommio hands a task through a dozen calls, and a copy of it would lie on the
-                // stack of each (20 KB for a read) where the compiler does not optimize.
-                let future = self.stalls.clone().measured(work, Box::pin(future));
+                // stack of each (20 KB for a read) where the compiler does not optimize. And of one type: these calls
+                // are compiled once, and not for each task.
+                let future: Pin<Box<dyn Future<Output = ()>>> = Box::pin(future);
+                let future = self.stalls.clone().measured(work, future);
                 glommio::spawn_local_into(outstanding::counted(future), handle)
                     .expect("the queue lives as long as the executor")
                     .detach();

@@ -71,19 +71,19 @@ pub fn split_range(
 }
 
 /// A sink, with what it said last and the bytes it was given.
-struct Watched<'s, S> {
-    sink: &'s mut S,
+struct Watched<'s> {
+    sink: &'s mut dyn RowSink,
     flow: Flow,
     bytes: u64,
 }
 
-impl<'s, S> Watched<'s, S> {
-    fn new(sink: &'s mut S) -> Watched<'s, S> {
+impl<'s> Watched<'s> {
+    fn new(sink: &'s mut dyn RowSink) -> Watched<'s> {
         Watched { sink, flow: Flow::More, bytes: 0 }
     }
 }
 
-impl<S: RowSink> RowSink for Watched<'_, S> {
+impl RowSink for Watched<'_> {
     fn row(
         &mut self,
         partition: &PartitionRef<'_>,

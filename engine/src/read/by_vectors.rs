@@ -252,10 +252,10 @@ impl Read<'_> {
     }
 
     /// Offers the nearest rows by files of vectors to the sink; false if all rows have to be read, by a new sink.
-    pub(super) async fn nearest_by_files<P: AsyncFn()>(
+    pub(super) async fn nearest_by_files(
         &self,
         (nearest, bytes_max): (&Nearest, usize),
-        page: &mut Page<'_, NearestRows<'_>, P>,
+        page: &mut Page<'_, NearestRows<'_>>,
         scratch: &mut Scratch,
     ) -> Result<bool> {
         let Some((range, column)) = self.range_of_vectors(nearest) else { return Ok(false) };
@@ -305,12 +305,12 @@ impl Read<'_> {
     }
 
     /// Takes candidates, more in each round, until no nearer row can be left out; false if all rows are to be read.
-    async fn rounds<P: AsyncFn()>(
+    async fn rounds(
         &self,
         (nearest, index): (&Nearest, &Index),
         of: (TokenRange, ColumnId),
         sources: &Sources,
-        page: &mut Page<'_, NearestRows<'_>, P>,
+        page: &mut Page<'_, NearestRows<'_>>,
         scratch: &mut Scratch,
     ) -> std::result::Result<bool, Lost> {
         let rounds = rounds_of(nearest.rows, sources.rows());
@@ -357,12 +357,12 @@ impl Read<'_> {
     }
 
     /// Offers all rows of what has no file of vectors.
-    async fn gather_unfiled<P: AsyncFn()>(
+    async fn gather_unfiled(
         &self,
         (range, column): (TokenRange, ColumnId),
         sources: &Sources,
         (lists, kept): (&mut Lists, &mut Kept),
-        page: &mut Page<'_, NearestRows<'_>, P>,
+        page: &mut Page<'_, NearestRows<'_>>,
     ) -> Result<()> {
         if planted(Bug::SearchSkipsUnfiled) {
             return Ok(());
@@ -382,12 +382,12 @@ impl Read<'_> {
     }
 
     /// Offers what the nearest lists of a file have.
-    async fn gather_file<P: AsyncFn()>(
+    async fn gather_file(
         &self,
         (at, filed): (usize, &Filed),
         wanted: impl Fn(usize, Reach) -> usize,
         (lists, kept): (&mut Lists, &mut Kept),
-        page: &mut Page<'_, NearestRows<'_>, P>,
+        page: &mut Page<'_, NearestRows<'_>>,
     ) -> std::result::Result<(), Lost> {
         let file = &filed.file;
         let of_file = |error| Lost::File(at, error);
@@ -450,12 +450,12 @@ impl Read<'_> {
     }
 
     /// Reads the rows of candidates that were not read yet.
-    async fn read_candidates<P: AsyncFn()>(
+    async fn read_candidates(
         &self,
         range: TokenRange,
         sources: &Sources,
         (kept, seen): (Kept, &mut Seen),
-        page: &mut Page<'_, NearestRows<'_>, P>,
+        page: &mut Page<'_, NearestRows<'_>>,
         scratch: &mut Scratch,
     ) -> std::result::Result<(), Lost> {
         let mut places: Vec<At> = kept.heap.into_iter().map(|candidate| candidate.at).collect();
@@ -493,10 +493,10 @@ impl Read<'_> {
     }
 
     /// Reads these rows, partition by partition.
-    async fn read_rows_of<P: AsyncFn()>(
+    async fn read_rows_of(
         &self,
         mut rows: Vec<Rc<Named>>,
-        page: &mut Page<'_, NearestRows<'_>, P>,
+        page: &mut Page<'_, NearestRows<'_>>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         rows.sort_unstable();
@@ -546,11 +546,11 @@ fn lists_wanted(
 }
 
 /// Offers the rows of a source, as they stand there.
-async fn gather<P: AsyncFn()>(
+async fn gather(
     mut cursor: impl Cursor,
     column: ColumnId,
     (lists, kept): (&mut Lists, &mut Kept),
-    page: &mut Page<'_, NearestRows<'_>, P>,
+    page: &mut Page<'_, NearestRows<'_>>,
 ) -> Result<()> {
     while cursor.next_partition().await? {
         page.work(cursor.head().key.len());

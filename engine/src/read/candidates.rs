@@ -201,9 +201,9 @@ impl<'r> Candidates<'r> {
 
     /// The next candidate; `None` if there is none, the page is done, or an index file could not be read
     /// ([`is_lost`](Self::is_lost)): the rest is to be scanned then.
-    pub(super) async fn next<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn next<S: RowSink + ?Sized>(
         &mut self,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<&Named>> {
         if self.next.is_some() && !page.is_done() {
             return Ok(self.least());
@@ -294,12 +294,12 @@ impl<'r> Candidates<'r> {
     }
 
     /// The rows of a partition, up to a number. `first` is the clustering of the candidate that was taken of it.
-    pub(super) async fn batch<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn batch<S: RowSink + ?Sized>(
         &mut self,
         (token, key): (Token, &[u8]),
         first: Option<Vec<u8>>,
         most: usize,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Batch> {
         let mut bytes = first.as_ref().map_or(0, Vec::len);
         let is_whole = first.is_none();
@@ -399,10 +399,10 @@ impl Source<'_> {
     }
 
     /// A file that has none of the terms is done before anything of it is read.
-    async fn leave_file_without<S: RowSink, P: AsyncFn()>(
+    async fn leave_file_without<S: RowSink + ?Sized>(
         &mut self,
         lookup: &IndexLookup,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> std::result::Result<(), Lost> {
         let Kind::File { file, reading, is_asked, .. } = &mut self.kind else { return Ok(()) };
         if std::mem::replace(is_asked, true) || lookup.terms.len() > LOOKUP_RANGES_COUNTED {
@@ -421,11 +421,11 @@ impl Source<'_> {
     }
 
     /// Finds the next candidate, if it is not known.
-    async fn fill_head<S: RowSink, P: AsyncFn()>(
+    async fn fill_head<S: RowSink + ?Sized>(
         &mut self,
         lookup: &IndexLookup,
         last: Token,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> std::result::Result<(), Lost> {
         if let Kind::Scan(scan) = &mut self.kind {
             if self.head.is_none()
@@ -481,10 +481,10 @@ impl Source<'_> {
     }
 
     /// Takes the next candidates in hand.
-    async fn fill<S: RowSink, P: AsyncFn()>(
+    async fn fill<S: RowSink + ?Sized>(
         &mut self,
         lookup: &IndexLookup,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> std::result::Result<(), Lost> {
         let Source { kind, from, is_done, at_once, .. } = self;
         match kind {

@@ -85,11 +85,11 @@ impl<'r> Read<'r> {
     }
 
     /// Gives the rows of a range by a lookup, whose turn it is.
-    pub(super) async fn range_by_index<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn range_by_index<S: RowSink + ?Sized>(
         &self,
         (worthy, turn): (Worthy<'r>, Option<Permit<'r>>),
         range: TokenRange,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let resume = self.command.resume.as_ref();
@@ -126,11 +126,11 @@ impl<'r> Read<'r> {
     }
 
     /// Gives the rows of one partition by a lookup, those of pages before apart.
-    pub(super) async fn partition_by_index<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn partition_by_index<S: RowSink + ?Sized>(
         &self,
         worthy: Worthy<'r>,
         (token, key): (Token, &[u8]),
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let resume = self.command.resume.as_ref();
@@ -208,10 +208,10 @@ impl<'r> Read<'r> {
     }
 
     /// Gives the rows of one partition, of which `first` is the first candidate.
-    async fn candidates_of_partition<S: RowSink, P: AsyncFn()>(
+    async fn candidates_of_partition<S: RowSink + ?Sized>(
         &self,
         (first, candidates, last): (Named, &mut Candidates<'_>, &mut Option<Resume>),
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let Named { token, key, clustering } = first;
@@ -272,11 +272,11 @@ impl<'r> Read<'r> {
     }
 
     /// Gives these rows of a partition, if they are still what is asked for.
-    async fn rows_of_candidates<S: RowSink, P: AsyncFn()>(
+    async fn rows_of_candidates<S: RowSink + ?Sized>(
         &self,
         (token, key): (Token, &[u8]),
         mut rows: Vec<Slice>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         // Reversed, they are all of the partition, and are read from the last on.

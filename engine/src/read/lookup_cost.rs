@@ -173,9 +173,9 @@ fn sample_of(rows: &[u64]) -> usize {
 
 impl<'r> Read<'r> {
     /// The lookup to make of a range, if one is worth it: the one that costs least.
-    pub(super) async fn worthy_lookup<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn worthy_lookup<S: RowSink + ?Sized>(
         &self,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<Worthy<'r>>> {
         if self.usable_lookups().next().is_none() {
             return Ok(None);
@@ -185,10 +185,10 @@ impl<'r> Read<'r> {
     }
 
     /// The lookup to make inside of a named partition, if one is worth it: the partition is wide then.
-    pub(super) async fn worthy_lookup_inside<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn worthy_lookup_inside<S: RowSink + ?Sized>(
         &self,
         (token, key): (Token, &[u8]),
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<Worthy<'r>>> {
         // Before blocks of the partition are counted, for which a file may be read.
         if self.usable_lookups().next().is_none() {
@@ -212,11 +212,11 @@ impl<'r> Read<'r> {
     }
 
     /// The best lookup, if it is worth it where a scan goes over `inside` of the `rows` of the sources that are asked.
-    async fn best_lookup<S: RowSink, P: AsyncFn()>(
+    async fn best_lookup<S: RowSink + ?Sized>(
         &self,
         (inside, rows): (u64, u64),
         is_asked: impl Fn(&View) -> bool,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<Worthy<'r>>> {
         let is_always = self.lookup_policy != LookupPolicy::WhereWorth;
         let mut best: Option<(u128, Worthy<'r>)> = None;
@@ -249,11 +249,11 @@ impl<'r> Read<'r> {
     }
 
     /// About how many rows are candidates, and the walks of [`Worthy`]; `None` if an index file fails.
-    async fn count<S: RowSink, P: AsyncFn()>(
+    async fn count<S: RowSink + ?Sized>(
         &self,
         lookup: &IndexLookup,
         is_asked: &impl Fn(&View) -> bool,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<(Counted, Vec<TermWalk>)>> {
         let (in_memory, mut walks) = (self.count_in_memory(lookup), Vec::new());
         let mut counted = Counted { in_memory, in_files: 0, files: 0, runs: 0, unindexed: 0 };
@@ -279,11 +279,11 @@ impl<'r> Read<'r> {
     }
 
     /// About how many places of a file are candidates, and where the walk is then; `None` if the index file fails.
-    async fn count_in_file<S: RowSink, P: AsyncFn()>(
+    async fn count_in_file<S: RowSink + ?Sized>(
         &self,
         lookup: &IndexLookup,
         (view, file): (&View, &Rc<IndexFile>),
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<(u64, TermWalk)>> {
         let mut walk = TermWalk::new(file, self.reading(Reading::Point));
         let mut in_file: u64 = 0;

@@ -14,7 +14,7 @@ use model::read::{Flow, Nearest, NearestRows, ReadCommand, ReadEnd, RowSink};
 
 use super::page::Page;
 use super::quantum::Quantum;
-use super::{LookupPolicy, Read, WaitPolicy};
+use super::{LookupPolicy, Pause, Read, WaitPolicy};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{nearest_candidate_bytes, nearest_rows_bytes};
@@ -22,11 +22,11 @@ use crate::table::SharedMemtable;
 
 impl Engine {
     /// Reads the rows of a command that asks for the nearest.
-    pub(super) async fn read_nearest(
+    pub(super) async fn read_nearest<S: RowSink + ?Sized>(
         &self,
         (command, nearest): (&ReadCommand, &Nearest),
-        sink: &mut impl RowSink,
-        (wait_policy, pause): (WaitPolicy, impl AsyncFn()),
+        sink: &mut S,
+        (wait_policy, pause): (WaitPolicy, &dyn Pause),
         overlays: Vec<SharedMemtable>,
     ) -> Result<ReadEnd> {
         let table = self.table(command.table)?;
@@ -35,7 +35,7 @@ impl Engine {
         let mut rows = NearestRows::new(nearest, &definition).with_bytes_max(bytes_max);
         let by_files = match overlays.is_empty() {
             true => {
-                self.read_by_vectors((command, nearest), &mut rows, (wait_policy, &pause)).await?
+                self.read_by_vectors((command, nearest), &mut rows, (wait_policy, pause)).await?
             }
             false => None,
         };
@@ -43,11 +43,11 @@ impl Engine {
             Some(end) => end,
             None => {
                 rows = NearestRows::new(nearest, &definition).with_bytes_max(bytes_max);
-                self.read_rows(command, &mut rows, (wait_policy, &pause), overlays).await?
+                self.read_rows(command, &mut rows, (wait_policy, pause), overlays).await?
             }
         };
         let pause = async || match wait_policy {
-            WaitPolicy::Endless => pause().await,
+            WaitPolicy::Endless => pause.pause().await,
             WaitPolicy::None => {}
         };
         let rows = give_nearest(rows, sink, &pause).await?;
@@ -64,7 +64,7 @@ impl Engine {
         &self,
         (command, nearest): (&ReadCommand, &Nearest),
         rows: &mut NearestRows<'_>,
-        waits: (WaitPolicy, &impl AsyncFn()),
+        waits: (WaitPolicy, &dyn Pause),
     ) -> Result<Option<ReadEnd>> {
         let table = self.table(command.table)?;
         let lookup_policy = self.lookup_policy.get();
@@ -105,9 +105,9 @@ impl Engine {
 
 /// Gives the nearest rows to a sink, nearest first, and their number. Pauses after a quantum of them, and after each
 /// row that costs the sink much.
-pub async fn give_nearest(
+pub async fn give_nearest<S: RowSink + ?Sized>(
     rows: NearestRows<'_>,
-    sink: &mut impl RowSink,
+    sink: &mut S,
     pause: &impl AsyncFn(),
 ) -> Result<u64> {
     let rows = rows.into_rows().map_err(|error| Error::invalid(error.to_string()))?;

@@ -15,7 +15,7 @@ use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{Purge, RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
-use super::{Scratch, WaitPolicy};
+use super::{Pause, Scratch, WaitPolicy};
 use crate::compaction::gc_before_s;
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
@@ -29,13 +29,13 @@ const COSTLY_ROW_WORK: u32 = READ_AT_ONCE_ROWS_MAX / 2;
 const _: () = assert!(COSTLY_ROW_WORK >= READ_QUANTUM_ROWS);
 
 /// One page of one read.
-pub(super) struct Page<'r, S, P> {
+pub(super) struct Page<'r, S: ?Sized> {
     command: &'r ReadCommand,
     definition: &'r schema::Table,
     drops: &'r ColumnDrops,
     sink: &'r mut S,
     wait_policy: WaitPolicy,
-    pause: P,
+    pause: &'r dyn Pause,
     rows: u64,
     bytes: u64,
     rows_of_partition: u64,
@@ -76,13 +76,13 @@ fn purgeable(definition: &schema::Table, now_s: u32) -> Purge<'static> {
     Purge { now_s, gc_before_s, oldest_elsewhere: i64::MAX, drops: None }
 }
 
-impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
+impl<'r, S: RowSink + ?Sized> Page<'r, S> {
     pub(super) fn new(
         command: &'r ReadCommand,
         definition: &'r schema::Table,
         drops: &'r ColumnDrops,
         sink: &'r mut S,
-        (wait_policy, pause): (WaitPolicy, P),
+        (wait_policy, pause): (WaitPolicy, &'r dyn Pause),
     ) -> Self {
         Page {
             command,
@@ -356,15 +356,15 @@ impl<'r, S: RowSink, P: AsyncFn()> Page<'r, S, P> {
         match self.wait_policy {
             WaitPolicy::None => self.tolerate_would_block(Error::WouldBlock),
             WaitPolicy::Endless => {
-                (self.pause)().await;
+                self.pause.pause().await;
                 Ok(())
             }
         }
     }
 
     /// What is awaited where others may have the core.
-    pub(super) fn pause(&self) -> &P {
-        &self.pause
+    pub(super) fn pause(&self) -> &'r dyn Pause {
+        self.pause
     }
 
     #[cold]

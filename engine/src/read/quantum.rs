@@ -14,7 +14,7 @@ pub struct Quantum {
 impl Quantum {
     /// Counts a row of so many bytes that was given to `sink`; whether it is time for a pause: after
     /// [`READ_QUANTUM_ROWS`] or [`READ_QUANTUM_BYTES`], or a row with which the sink was busy for long.
-    pub fn is_used_up(&mut self, bytes: usize, sink: &impl RowSink) -> bool {
+    pub fn is_used_up(&mut self, bytes: usize, sink: &(impl RowSink + ?Sized)) -> bool {
         self.rows += 1;
         self.bytes += bytes;
         let is_over = self.rows >= READ_QUANTUM_ROWS || self.bytes >= READ_QUANTUM_BYTES;

@@ -43,12 +43,12 @@ impl RecordTable {
     pub async fn read(
         &self,
         command: &ReadCommand,
-        sink: &mut impl RowSink,
+        sink: &mut dyn RowSink,
         pause: impl AsyncFn(),
     ) -> Result<ReadEnd> {
         let (definition, drops) = (self.table.definition(), self.table.drops());
         let wait_policy = WaitPolicy::Endless;
-        let mut page = Page::new(command, &definition, &drops, sink, (wait_policy, pause));
+        let mut page = Page::new(command, &definition, &drops, sink, (wait_policy, &pause));
         let read = Read {
             table: &self.table,
             definition: &definition,
@@ -64,7 +64,7 @@ impl RecordTable {
     }
 
     /// Reads a page in one step.
-    pub fn read_at_once(&self, command: &ReadCommand, sink: &mut impl RowSink) -> Result<ReadEnd> {
+    pub fn read_at_once(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd> {
         without_waiting(self.read(command, sink, no_pause))
     }
 }
@@ -74,7 +74,7 @@ pub fn read_record(
     definition: &schema::Table,
     record: &[u8],
     command: &ReadCommand,
-    sink: &mut impl RowSink,
+    sink: &mut dyn RowSink,
 ) -> Result<ReadEnd> {
     let table = RecordTable::new(definition);
     table.insert(record)?;

@@ -53,10 +53,10 @@ struct Found<'a> {
 
 impl Read<'_> {
     /// Gives one row.
-    pub(super) async fn row<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn row<S: RowSink + ?Sized>(
         &self,
         wanted: RowWanted<'_>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         page.work(wanted.key.len());
@@ -93,10 +93,10 @@ impl Read<'_> {
     }
 
     /// Gives one row of which memtables alone hold something, in several pieces.
-    fn merge_layers<S: RowSink, P: AsyncFn()>(
+    fn merge_layers<S: RowSink + ?Sized>(
         &self,
         wanted: RowWanted<'_>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
@@ -107,11 +107,11 @@ impl Read<'_> {
     }
 
     /// Gives one row of which sstables may hold something.
-    async fn gather<'v, S: RowSink, P: AsyncFn()>(
+    async fn gather<'v, S: RowSink + ?Sized>(
         &self,
         wanted: RowWanted<'_>,
         views: impl Iterator<Item = &'v View>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
@@ -157,11 +157,11 @@ impl Read<'_> {
     }
 
     /// Gives the row of a partition, or the partition's static row alone.
-    fn give<S: RowSink, P: AsyncFn()>(
+    fn give<S: RowSink + ?Sized>(
         &self,
         wanted: RowWanted<'_>,
         found: &Found<'_>,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
         [stat, row]: [&mut Vec<u8>; 2],
     ) -> Result<()> {
         page.passes(found.stat, found.deletion);

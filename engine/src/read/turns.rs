@@ -20,7 +20,7 @@
 
 use model::Token;
 
-use super::{Read, Scratch, WaitPolicy};
+use super::{Pause, Read, Scratch, WaitPolicy};
 use crate::budget::Budget;
 use crate::limits::SCRATCH_KEPT_BYTES_MAX;
 use crate::semaphore::{Permit, Semaphore};
@@ -82,7 +82,7 @@ impl<'r> Read<'r> {
         &self,
         (token, key): (Token, &[u8]),
         clustering: Option<&[u8]>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Option<Permit<'r>> {
         let turns = self.turns?;
         let (mut all, mut longest) = (0u64, 0);
@@ -90,7 +90,10 @@ impl<'r> Read<'r> {
         let slices = &self.command.slices;
         let holds = |view: &&View| view.may_contain(token) && view.sstable.may_hold(slices);
         for view in views.iter().filter(holds) {
-            let bytes = view.sstable.long_block_bytes((token, key), clustering, pause).await;
+            let bytes = view
+                .sstable
+                .long_block_bytes((token, key), clustering, &async || pause.pause().await)
+                .await;
             // As it is read, and as it is opened.
             all = all.saturating_add(bytes.saturating_mul(2));
             longest = longest.max(bytes);

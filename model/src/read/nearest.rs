@@ -100,7 +100,7 @@ pub struct KeptRow {
 
 impl KeptRow {
     /// Gives the row to a sink.
-    pub fn give(&self, sink: &mut impl RowSink) -> Flow {
+    pub fn give(&self, sink: &mut (impl RowSink + ?Sized)) -> Flow {
         let static_row = self.static_row.as_deref().map(RowRef::trusted);
         let partition = PartitionRef { token: self.token, key: &self.key, static_row };
         sink.row(&partition, self.clustering.as_deref(), self.row.as_deref().map(RowRef::trusted))

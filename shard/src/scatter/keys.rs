@@ -25,7 +25,7 @@ use crate::page::{Page, Place};
 type Key = (Token, Box<[u8]>);
 
 /// Walks keys of several owners, piece after piece.
-pub struct KeysWalk<'s, S> {
+pub struct KeysWalk<'s> {
     /// With what is left of the limits, and where the last row was. It has no keys.
     left: ReadCommand,
     /// Of each key that is left when the walk begins: the place of its owner in `owners`, and its place there.
@@ -33,7 +33,7 @@ pub struct KeysWalk<'s, S> {
     /// The key that rows are given of.
     at: usize,
     owners: Vec<Owner>,
-    sink: Watched<'s, S>,
+    sink: Watched<'s>,
     rows: u64,
     tombstones: u64,
     /// Blocks that the shards read.
@@ -64,9 +64,9 @@ impl Owner {
     }
 }
 
-impl<'s, S: RowSink> KeysWalk<'s, S> {
+impl<'s> KeysWalk<'s> {
     /// Before the first piece.
-    pub fn new(command: &ReadCommand, sharder: Sharder, sink: &'s mut S) -> KeysWalk<'s, S> {
+    pub fn new(command: &ReadCommand, sharder: Sharder, sink: &'s mut dyn RowSink) -> KeysWalk<'s> {
         let resumed = command.resume.as_ref().map(|resume| sharder.shard_of(resume.token));
         let (mut keys, mut owners): (Vec<(usize, usize)>, Vec<Owner>) = Default::default();
         for (token, key) in keys_left(command) {
@@ -107,7 +107,7 @@ impl<'s, S: RowSink> KeysWalk<'s, S> {
     }
 
     /// With shorter pieces.
-    pub fn with_piece_bytes(self, piece_bytes: u64) -> KeysWalk<'s, S> {
+    pub fn with_piece_bytes(self, piece_bytes: u64) -> KeysWalk<'s> {
         KeysWalk { piece_bytes, ..self }
     }
 

@@ -26,7 +26,7 @@ use crate::page::Page;
 ///
 /// The next piece is known once a page has [arrived](Self::arrived), before its rows are [given](Self::give): its owner
 /// can read it meanwhile.
-pub struct RangeWalk<'s, S> {
+pub struct RangeWalk<'s> {
     command: &'s ReadCommand,
     /// What is left of its limits.
     limits: Limits,
@@ -34,7 +34,7 @@ pub struct RangeWalk<'s, S> {
     resume: Option<Resume>,
     /// The owners that are not read to their end.
     parts: VecDeque<(ShardId, TokenRange)>,
-    sink: Watched<'s, S>,
+    sink: Watched<'s>,
     /// Where the page began that arrived last.
     before: Option<Resume>,
     rows: u64,
@@ -74,13 +74,13 @@ impl Density {
     }
 }
 
-impl<'s, S: RowSink> RangeWalk<'s, S> {
+impl<'s> RangeWalk<'s> {
     /// Before the first piece, with the parts of [`split_range`](super::split_range).
     pub fn new(
         command: &'s ReadCommand,
         parts: Vec<(ShardId, TokenRange)>,
-        sink: &'s mut S,
-    ) -> RangeWalk<'s, S> {
+        sink: &'s mut dyn RowSink,
+    ) -> RangeWalk<'s> {
         let (before, rows, tombstones, blocks, cached_blocks, more, density) = Default::default();
         RangeWalk {
             command,
@@ -100,7 +100,7 @@ impl<'s, S: RowSink> RangeWalk<'s, S> {
     }
 
     /// With shorter pieces.
-    pub fn with_piece_bytes(self, piece_bytes: u64) -> RangeWalk<'s, S> {
+    pub fn with_piece_bytes(self, piece_bytes: u64) -> RangeWalk<'s> {
         assert!(piece_bytes >= PIECE_BYTES_MIN, "owners that are asked ahead share one");
         RangeWalk { piece_bytes, ..self }
     }

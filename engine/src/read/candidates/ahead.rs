@@ -78,10 +78,10 @@ impl AheadTo {
 
 impl Candidates<'_> {
     /// Reads what the file at `at` among the sources and some behind it are asked for first, unless it was.
-    pub(super) async fn read_ahead<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn read_ahead<S: RowSink + ?Sized>(
         &mut self,
         at: usize,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<()> {
         let Some(AheadTo { last, is_few }) = self.ahead else { return Ok(()) };
         let is_due = |kind: &Kind<'_>| matches!(kind, Kind::File { is_ahead: false, .. });

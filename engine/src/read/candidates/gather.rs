@@ -22,12 +22,12 @@ use crate::table::SharedMemtable;
 const ENTRIES_AT_ONCE: usize = 16;
 
 /// Offers what a memtable has of these terms from a place on.
-pub(super) async fn gather_memory<S: RowSink, P: AsyncFn()>(
+pub(super) async fn gather_memory<S: RowSink + ?Sized>(
     memtable: &SharedMemtable,
     (index, range): (IndexId, &Slice),
     from: &Named,
     smallest: &mut Smallest<Named>,
-    page: &mut Page<'_, S, P>,
+    page: &mut Page<'_, S>,
 ) -> Result<()> {
     let [mut sought, mut end] = [Vec::new(), Vec::new()];
     terms::begin(&mut sought, index, &range.start);
@@ -72,12 +72,12 @@ fn gather_some(
 }
 
 /// Offers what a file has of these terms between two places. `is_asked`: its filters were asked for them before.
-pub(super) async fn gather_file<S: RowSink, P: AsyncFn()>(
+pub(super) async fn gather_file<S: RowSink + ?Sized>(
     (walk, is_asked): (&mut TermWalk, bool),
     range: &Slice,
     (from, to): (Place, Place),
     smallest: &mut Smallest<Place>,
-    page: &mut Page<'_, S, P>,
+    page: &mut Page<'_, S>,
 ) -> std::result::Result<(), Lost> {
     let mut is_there = match is_asked && walk.has_begun() {
         // Where its count has left it.

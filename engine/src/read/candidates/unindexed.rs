@@ -76,11 +76,11 @@ impl<'r> Unindexed<'r> {
     }
 
     /// The next candidate that is not before a place; `None` if there is none, or the page is done.
-    pub(super) async fn next<S: RowSink, P: AsyncFn()>(
+    pub(super) async fn next<S: RowSink + ?Sized>(
         &mut self,
         lookup: &IndexLookup,
         from: &Named,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<Option<Named>> {
         while !page.is_done() {
             page.pause_if_due().await?;
@@ -129,10 +129,10 @@ impl<'r> Unindexed<'r> {
     }
 
     /// Goes on from the fragment in hand to a place in the same partition, by its row index if it has one.
-    async fn seek<S: RowSink, P: AsyncFn()>(
+    async fn seek<S: RowSink + ?Sized>(
         &mut self,
         from: &Named,
-        page: &mut Page<'_, S, P>,
+        page: &mut Page<'_, S>,
     ) -> Result<()> {
         let head = self.cursor.head();
         let Some(place) = from.clustering.as_deref() else { return Ok(()) };
