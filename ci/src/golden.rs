@@ -3,7 +3,7 @@
 //! ```text
 //! ci/golden/topics/*.txt ─► passes: 1 and 3 shards
 //!                                 × on memtables, after flushes, after compactions, after restarts
-//!                                 × writes plain and prepared (`Writes`)
+//!                                 × writes plain and prepared: all 16 passes, or 8 (`WriteForms`)
 //!                           each read of each pass: plain and prepared, in pages of 1, 2, 5,000
 //!                           and as a whole
 //! ```
@@ -52,14 +52,15 @@ const ADMIN_LIMIT: Duration = Duration::from_secs(60);
 /// Failures that are shown; the log has all of them.
 const SHOWN_MAX: usize = 20;
 
-/// In which passes statements are written plain, and in which prepared.
+/// In which of their two forms, plain and prepared, statements are written, and by which version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Writes {
-    /// Each state of storage is written both ways, with 1 shard and with 3.
+pub(crate) enum WriteForms {
+    /// Two passes for each state of storage and number of shards: one plain, one prepared. 16 passes.
     #[default]
     Both,
-    /// Each state of storage is written one way with 1 shard and the other way with 3: half of the passes.
-    ByTurns,
+    /// One pass for each: plain with one number of shards, prepared with the other. 8 passes, in which every pair of
+    /// storage, shards, form and version comes.
+    Alternating,
 }
 
 /// What to run.
@@ -67,8 +68,8 @@ pub(crate) enum Writes {
 pub(crate) struct Choice {
     /// Only these topics; all of them if none is named.
     pub(crate) topics: Vec<String>,
-    /// How statements are written in the passes over fresh servers.
-    pub(crate) writes: Writes,
+    /// In which forms statements are written.
+    pub(crate) forms: WriteForms,
     /// Write the answers of the server at the address into the suite.
     pub(crate) record: bool,
     /// Where `messina` and `messina-admin` are, below the root.
@@ -204,10 +205,8 @@ fn passes(
         log,
     };
     let mut all = Vec::new();
-    for (number, &storage) in storages.iter().enumerate() {
-        for &prepared_writes in choice.writes.prepared(number, shards) {
-            let v5 = prepared_writes == (shards == 1);
-            let version = if v5 { Version::V5 } else { Version::V4 };
+    for &storage in storages {
+        for (prepared_writes, version) in choice.forms.of(storage, shards) {
             let has_barriers = storage != Memtables;
             let plan = Plan { prepared_writes, version, has_barriers };
             let writes = if prepared_writes { "prepared" } else { "plain" };
@@ -224,13 +223,21 @@ fn passes(
     Ok(all)
 }
 
-impl Writes {
-    /// Whether writes are prepared in each of the passes over a state of storage, which are told by its number.
-    fn prepared(self, storage: usize, shards: u32) -> &'static [bool] {
+impl WriteForms {
+    /// The passes over a state of storage with so many shards: of each, whether its writes are prepared, and the version.
+    fn of(self, storage: Storage, shards: u32) -> Vec<(bool, Version)> {
+        let version = |is_5| if is_5 { Version::V5 } else { Version::V4 };
+        let is_first = shards == SHARDS[0];
         match self {
-            Writes::Both => &[false, true],
-            Writes::ByTurns if storage.is_multiple_of(2) == (shards == 1) => &[false],
-            Writes::ByTurns => &[true],
+            WriteForms::Both => {
+                let forms = [false, true].into_iter();
+                forms.map(|prepared| (prepared, version(prepared == is_first))).collect()
+            }
+            WriteForms::Alternating => {
+                let is_early = matches!(storage, Memtables | Flushed);
+                let is_odd = matches!(storage, Flushed | Restarted);
+                vec![(is_odd == is_first, version(is_early == is_first))]
+            }
         }
     }
 }
@@ -434,21 +441,23 @@ mod tests {
         complaints(&[Topic::parse("t", file).unwrap()], &found(answers))
     }
 
-    /// By turns no state of storage, number of shards or way to write is left out.
+    /// Half of the passes still meet every pair of storage, shards, form of writes and version of the protocol.
     #[test]
-    fn half_of_the_passes_have_all_of_each() {
-        let of = |shards, storage| Writes::ByTurns.prepared(storage, shards);
-        for storage in 0..STORAGES.len() {
-            assert_eq!([of(1, storage).len(), of(3, storage).len()], [1, 1]);
-            assert_ne!(of(1, storage), of(3, storage), "written both ways");
+    fn alternating_passes_meet_every_pair() {
+        let mut met = std::collections::HashSet::new();
+        for storage in STORAGES {
+            for (at, shards) in SHARDS.into_iter().enumerate() {
+                let of = WriteForms::Alternating.of(storage, shards);
+                assert_eq!(of.len(), 1, "of {storage:?}, {shards}");
+                for (prepared, version) in of {
+                    let what = [storage as usize, at, usize::from(prepared), version as usize];
+                    let pairs = (0..4).flat_map(|a| (0..a).map(move |b| (a, b)));
+                    met.extend(pairs.map(|(a, b)| (a, what[a], b, what[b])));
+                }
+            }
         }
-        for shards in SHARDS {
-            assert_ne!(
-                of(shards, 0),
-                of(shards, 1),
-                "each number of shards is written to both ways"
-            );
-        }
+        let (storages, twos) = (STORAGES.len(), 3);
+        assert_eq!(met.len(), storages * 2 * twos + twos * 2 * 2, "{met:?}");
     }
 
     #[test]

@@ -138,7 +138,7 @@ fn check_lines(file: &TextFile, complaints: &mut Vec<String>) {
         if file.path.ends_with(".lock") || file.path.ends_with(".sum") {
             continue;
         }
-        let words = words(line);
+        let words = words_of(line);
         if let Some(note) = notes.iter().find(|note| words.contains(note)) {
             complaints.push(format!("{at}: {note}: do it, or write an issue"));
         }
@@ -202,9 +202,9 @@ fn names_machine(line: &str) -> bool {
     MACHINE_PATHS.iter().any(|path| line.split(['"', '\'', ' ', '`']).any(|w| w.starts_with(path)))
 }
 
-fn words(line: &str) -> Vec<&str> {
-    let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-    words.filter(|word| !word.is_empty()).collect()
+/// The words of a line: letters, digits and `_`.
+fn words_of(line: &str) -> Vec<&str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_').collect()
 }
 
 /// True if a Rust text names the crate as the head of a path, `name::`, outside comments.

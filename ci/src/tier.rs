@@ -3,7 +3,7 @@
 //!   fast ⊂ full ⊂ night: a tier checks all that the one before it checks, and more.
 //!
 //! 1. `fast` has the steps that only read sources, and the unit tests.
-//! 2. `full` and `night` begin with the same list (`everything`). An `Effort` says how long its steps are.
+//! 2. `full` and `night` begin with the same list (`everything`). An `Effort` says how much each does.
 //! 3. `night` goes on with the planted bugs of the servers and with the steps that take long.
 //!
 //! Invariants
@@ -47,14 +47,14 @@ pub(crate) const FUZZ_SECONDS: u64 = 5;
 /// Requests that `night` draws against whole nodes.
 const FUZZED_REQUESTS_OF_NIGHT: u64 = 100_000_000;
 
-/// What a tier spends on the steps that have no natural end.
+/// How much a tier does in the steps that can be shorter or longer.
 struct Effort {
     clients: Choice<'static>,
     kill_cycles: u64,
     crash_points: u64,
     fuzz_seconds: u64,
     operations: u64,
-    writes: statements::Writes,
+    forms: statements::WriteForms,
 }
 
 const FULL: Effort = Effort {
@@ -63,7 +63,7 @@ const FULL: Effort = Effort {
     crash_points: 300_000,
     fuzz_seconds: FUZZ_SECONDS,
     operations: differential::OPERATIONS,
-    writes: statements::Writes::ByTurns,
+    forms: statements::WriteForms::Alternating,
 };
 const NIGHT: Effort = Effort {
     clients: Choice::All,
@@ -71,7 +71,7 @@ const NIGHT: Effort = Effort {
     crash_points: 10_000_000,
     fuzz_seconds: 600,
     operations: differential::OPERATIONS_OF_NIGHT,
-    writes: statements::Writes::Both,
+    forms: statements::WriteForms::Both,
 };
 
 /// Under two minutes when warm.
@@ -156,7 +156,7 @@ fn everything(repository: &Repository, report: &mut Report, effort: &Effort) {
         // From here to the kills the disk is waited for: a core has time to compile.
         let log = report.log("built beside");
         let beside = scope.spawn(move || build_beside(repository, effort.fuzz_seconds, &log));
-        golden(repository, report, effort.writes);
+        golden(repository, report, effort.forms);
         shards(repository, report);
         kill9(repository, report, effort.kill_cycles, None);
         beside.join().expect("what cannot be built makes no panic");
@@ -227,10 +227,11 @@ pub(crate) fn miri(repository: &Repository, report: &mut Report) {
     });
 }
 
-/// Statements in every state of storage, answered as Apache Cassandra answers.
-fn golden(repository: &Repository, report: &mut Report, writes: statements::Writes) {
+/// Statements in every state of storage, answered as Apache Cassandra answers. The command that a failed step names
+/// runs all passes.
+fn golden(repository: &Repository, report: &mut Report, forms: statements::WriteForms) {
     let programs = statements::release();
-    let choice = statements::Choice { programs, writes, ..Default::default() };
+    let choice = statements::Choice { programs, forms, ..Default::default() };
     report.step("golden", "cargo ci golden", |log| statements::run(repository, &choice, None, log));
 }
 

@@ -37,6 +37,7 @@ mod newest_records;
 mod overwriting;
 mod pace;
 mod partition_queue;
+mod pause;
 pub mod planted;
 mod read;
 mod read_before_write;

@@ -13,6 +13,9 @@
 //!    others begin when these end (`turns.rs`).
 //! 5. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
+//! 6. A read that may wait gives its rows to a `&mut dyn RowSink`, by one virtual call each, and so is compiled once for
+//!    all of its callers: half of a release build was copies of it. [`Engine::read_cached`], which answers inside a pass,
+//!    is compiled for each type of sink. What both use takes an `S: RowSink + ?Sized`.
 
 mod by_vectors;
 mod candidates;
@@ -20,7 +23,6 @@ mod lookup;
 mod lookup_cost;
 mod nearest;
 mod page;
-mod pause;
 mod quantum;
 mod record;
 mod row;
@@ -43,7 +45,6 @@ use model::schema::{self, ColumnDrops};
 use model::{Token, TokenRange};
 pub use nearest::give_nearest;
 use page::Page;
-pub(crate) use pause::Pause;
 pub use quantum::Quantum;
 pub use record::{RecordTable, read_record};
 use row::RowWanted;
@@ -56,6 +57,7 @@ use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
 use crate::manifest::ViewBegin;
 use crate::memtable::MemtableCursor;
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::sstable::Reading;
 use crate::table::{Layer, SharedMemtable, Table, View};

@@ -43,6 +43,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{CONDITION_TOMBSTONES_MAX, DEFERRED_AT_ONCE_MAX};
 use crate::partition_queue::{Kind, QueuedWrite, WriteNumber};
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::table::SharedMemtable;
 use crate::views::{WithViews, no_views};
@@ -309,7 +310,7 @@ impl Engine {
         &self,
         command: &ReadCommand,
         sink: &mut dyn RowSink,
-        (turn, pause): (Option<WriteNumber>, &impl AsyncFn()),
+        (turn, pause): (Option<WriteNumber>, &dyn Pause),
     ) -> impl Future<Output = Result<ReadEnd>> {
         let on_its_way = turn.and_then(|_| self.on_its_way(command));
         self.read_over(command, sink, pause, on_its_way.into_iter().collect())
@@ -321,7 +322,7 @@ impl Engine {
         command: &ReadCommand,
         sink: &mut dyn RowSink,
         change: Option<&SharedMemtable>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> impl Future<Output = Result<ReadEnd>> {
         let overlays = self.on_its_way(command).into_iter().chain(change.cloned());
         self.read_over(command, sink, pause, overlays.collect())

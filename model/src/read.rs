@@ -238,12 +238,18 @@ pub trait RowSink {
         row: Option<RowRef<'_>>,
     ) -> Flow;
 
+    /// Whether the sink is told of what the read passes. Asked once, when the read begins.
+    #[inline]
+    fn wants_passed(&self) -> bool {
+        false
+    }
+
     /// A row that the read passes as it is stored, with what covers it, before what is not alive is left out; `None` is
     /// a row of which there is nothing but the deletion. For who has to write something newer than all of this.
     #[inline]
     fn passes(&mut self, _stored: Option<RowRef<'_>>, _covering: Deletion) {}
 
-    /// Whether each row takes as long as many others: it calls functions of users.
+    /// Whether each row takes as long as many others: it calls functions of users. Asked once, when the read begins.
     #[inline]
     fn is_costly(&self) -> bool {
         false

@@ -16,12 +16,13 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::io::leave_the_core;
+use futures_lite::future::BoxedLocal;
 use glommio::{
     Latency, LocalExecutorBuilder, Placement, PoolPlacement, Shares, TaskQueueHandle, executor,
 };
@@ -144,10 +145,10 @@ impl Runtime {
             Kind::Core(queues) => {
                 let work = work.into();
                 let handle = queues[work.group as usize];
-                // On the heap at once: glommio hands a task through a dozen calls, and a copy of it would lie on the
-                // stack of each (20 KB for a read) where the compiler does not optimize. And of one type: these calls
-                // are compiled once, and not for each task.
-                let future: Pin<Box<dyn Future<Output = ()>>> = Box::pin(future);
+                // Boxed here, and as one type. glommio moves a task through a dozen calls: unboxed, each would hold a
+                // copy on its stack where the compiler does not optimize (20 KB for a read), and be compiled anew for
+                // each type of task.
+                let future: BoxedLocal<()> = Box::pin(future);
                 let future = self.stalls.clone().measured(work, future);
                 glommio::spawn_local_into(outstanding::counted(future), handle)
                     .expect("the queue lives as long as the executor")
@@ -248,16 +249,16 @@ pub async fn yield_now() {
 /// ones from it, and comes back. About 6 µs, against 0.1 µs of [`yield_now`]: a core that is never
 /// idle must do this now and then, or it would neither submit nor complete I/O for milliseconds.
 pub async fn reap() {
-    // Less than the way to the rings takes.
+    // Shorter than the executor takes to reach its rings, so that the timer is over when it gets there.
     const AHEAD: Duration = Duration::from_nanos(300);
-    let _turn = outstanding::operation();
-    turn_to_the_rings(AHEAD).await;
+    reap_with_timer(AHEAD).await;
 }
 
-/// Waits for a timer, which wakes its task when the executor has nothing left to run and turns to its rings. A timer
-/// that is over when it is first polled would not even suspend. It lies `ahead`, and twice as far each time that the
-/// way to its first poll took longer: without optimization, on a busy machine, 300 ns are never enough.
-async fn turn_to_the_rings(mut ahead: Duration) {
+/// [`reap`] by a timer that lies `ahead`. The timer wakes its task once the executor has nothing left to run and turns
+/// to its rings. A timer that is over at its first poll does not suspend, so the next one lies twice as far ahead:
+/// 300 ns can pass before that poll in a build without optimization on a busy machine.
+async fn reap_with_timer(mut ahead: Duration) {
+    let _counted = outstanding::operation();
     let mut suspended = false;
     while !suspended {
         let mut timer = pin!(glommio::timer::sleep(ahead));
@@ -319,11 +320,11 @@ mod tests {
         assert_eq!(core.unwrap().join().unwrap().unwrap(), (true, all));
     }
 
-    /// Before: the timer lay 300 ns ahead each time, and a core that took longer to its first poll never went on.
+    /// Before: each timer lay 300 ns ahead, and a core that took longer to poll it went round for ever.
     #[test]
     fn reap_ends_where_its_timer_is_over_before_it_is_polled() {
         let core =
-            launch(CoreConfig::new("slow", None), |_| turn_to_the_rings(Duration::from_nanos(1)));
+            launch(CoreConfig::new("slow", None), |_| reap_with_timer(Duration::from_nanos(1)));
         core.unwrap().join().unwrap().unwrap();
     }
 

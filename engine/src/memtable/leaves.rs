@@ -335,7 +335,7 @@ mod tests {
     }
 
     proptest! {
-        // Of up to 2,000 keys each.
+        // 64 cases and not 256: each has up to 2,000 keys, and the set is checked after every one of them.
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn agrees_with_a_btree_set(

@@ -14,10 +14,11 @@ use model::read::{Flow, Nearest, NearestRows, ReadCommand, ReadEnd, RowSink};
 
 use super::page::Page;
 use super::quantum::Quantum;
-use super::{LookupPolicy, Pause, Read, WaitPolicy};
+use super::{LookupPolicy, Read, WaitPolicy};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{nearest_candidate_bytes, nearest_rows_bytes};
+use crate::pause::Pause;
 use crate::table::SharedMemtable;
 
 impl Engine {
@@ -47,7 +48,7 @@ impl Engine {
             }
         };
         let pause = async || match wait_policy {
-            WaitPolicy::Endless => pause.pause().await,
+            WaitPolicy::Endless => pause.take().await,
             WaitPolicy::None => {}
         };
         let rows = give_nearest(rows, sink, &pause).await?;

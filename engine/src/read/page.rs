@@ -15,7 +15,7 @@ use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{Purge, RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
-use super::{Pause, Scratch, WaitPolicy};
+use super::{Scratch, WaitPolicy};
 use crate::compaction::gc_before_s;
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
@@ -23,6 +23,7 @@ use crate::limits::{
     COVERED_BOUNDS_AT_ONCE_MAX, PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX,
     READ_AT_ONCE_ROWS_MAX, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS,
 };
+use crate::pause::Pause;
 
 /// What a row counts for among rows whose sink takes long for each: a read that may pause is asked after each of them.
 const COSTLY_ROW_WORK: u32 = READ_AT_ONCE_ROWS_MAX / 2;
@@ -34,6 +35,9 @@ pub(super) struct Page<'r, S: ?Sized> {
     definition: &'r schema::Table,
     drops: &'r ColumnDrops,
     sink: &'r mut S,
+    /// What the sink has said of itself when the read began: a call for each row would be a virtual one.
+    wants_passed: bool,
+    is_costly: bool,
     wait_policy: WaitPolicy,
     pause: &'r dyn Pause,
     rows: u64,
@@ -88,6 +92,8 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             command,
             definition,
             drops,
+            wants_passed: sink.wants_passed(),
+            is_costly: sink.is_costly(),
             sink,
             wait_policy,
             pause,
@@ -182,7 +188,7 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         scratch.key.clear();
         scratch.key.extend_from_slice(head.key);
         scratch.stat.clear();
-        self.sink.passes(head.static_row, deletion);
+        self.passes(head.static_row, deletion);
         if let Some(row) = head.static_row {
             let now_s = self.command.now_s;
             if !self.is_of_candidates || !std::mem::replace(&mut self.counted.1, true) {
@@ -205,14 +211,14 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
                 }
                 Fragment::Change { deletion, .. } => {
                     self.work(0);
-                    self.sink.passes(None, deletion);
+                    self.passes(None, deletion);
                     self.pass_change(in_force, deletion)?;
                     in_force = deletion;
                 }
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
                     let covering = deletion.max(in_force);
-                    self.sink.passes(Some(row), covering);
+                    self.passes(Some(row), covering);
                     self.pass_tombstones(tombstones(row, covering, &self.purge))?;
                     if let Some(row) = visible(row, covering, self.command.now_s, self.drops, seen)
                         && self.offer(&partition, Some(clustering), Some(row))?
@@ -270,7 +276,7 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             return Ok(NextWanted::Partition);
         }
         let flow = self.sink.row(partition, clustering, row);
-        if self.sink.is_costly() {
+        if self.is_costly {
             self.work_rows += COSTLY_ROW_WORK;
         }
         let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
@@ -301,10 +307,12 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         Ok(wanted)
     }
 
-    /// Tells the sink what is stored of one row and of the static row before it.
+    /// Tells the sink what is stored of one row and of the static row before it, if it wants to know.
     #[inline]
     pub(super) fn passes(&mut self, stored: Option<RowRef<'_>>, covering: Deletion) {
-        self.sink.passes(stored, covering);
+        if self.wants_passed {
+            self.sink.passes(stored, covering);
+        }
     }
 
     /// Counts tombstones; more than the command allows end the read, unless it only looks ahead.
@@ -356,7 +364,7 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         match self.wait_policy {
             WaitPolicy::None => self.tolerate_would_block(Error::WouldBlock),
             WaitPolicy::Endless => {
-                self.pause.pause().await;
+                self.pause.take().await;
                 Ok(())
             }
         }

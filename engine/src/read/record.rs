@@ -63,7 +63,7 @@ impl RecordTable {
         Ok(page.end())
     }
 
-    /// Reads a page in one step.
+    /// Reads a page in one step. Through `dyn`, also inside a pass: its rows are few.
     pub fn read_at_once(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd> {
         without_waiting(self.read(command, sink, no_pause))
     }

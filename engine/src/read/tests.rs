@@ -311,7 +311,7 @@ fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
     let (drops, wait_policy, asked) = (table.drops(), WaitPolicy::Endless, Count::new(0));
     let pause = async || asked.set(asked.get() + 1);
     let mut taken = Taken::default();
-    let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, pause));
+    let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, &pause));
     let (overlays, lookup_policy) = (Vec::new(), LookupPolicy::Never);
     let (table, definition, drops) = (&table, &definition, &drops);
     let turns = None;

@@ -20,9 +20,10 @@
 
 use model::Token;
 
-use super::{Pause, Read, Scratch, WaitPolicy};
+use super::{Read, Scratch, WaitPolicy};
 use crate::budget::Budget;
 use crate::limits::SCRATCH_KEPT_BYTES_MAX;
+use crate::pause::Pause;
 use crate::semaphore::{Permit, Semaphore};
 use crate::table::View;
 
@@ -90,10 +91,7 @@ impl<'r> Read<'r> {
         let slices = &self.command.slices;
         let holds = |view: &&View| view.may_contain(token) && view.sstable.may_hold(slices);
         for view in views.iter().filter(holds) {
-            let bytes = view
-                .sstable
-                .long_block_bytes((token, key), clustering, &async || pause.pause().await)
-                .await;
+            let bytes = view.sstable.long_block_bytes((token, key), clustering, pause).await;
             // As it is read, and as it is opened.
             all = all.saturating_add(bytes.saturating_mul(2));
             longest = longest.max(bytes);

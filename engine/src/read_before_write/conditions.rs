@@ -196,6 +196,10 @@ impl RowSink for Judged<'_> {
         if self.refused.is_some() { Flow::Enough } else { Flow::More }
     }
 
+    fn wants_passed(&self) -> bool {
+        true
+    }
+
     fn passes(&mut self, stored: Option<RowRef<'_>>, covering: Deletion) {
         let newest = stored.and_then(|row| row.timestamps()).map(|(newest, _)| newest);
         self.newest = self.newest.max(covering.timestamp).max(newest.unwrap_or(i64::MIN));

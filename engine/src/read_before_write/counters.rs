@@ -199,6 +199,10 @@ impl RowSink for Sums<'_> {
         Flow::More
     }
 
+    fn wants_passed(&self) -> bool {
+        true
+    }
+
     fn passes(&mut self, stored: Option<RowRef<'_>>, covering: Deletion) {
         let newest = stored.and_then(|row| row.timestamps()).map(|(newest, _)| newest);
         self.newest = self.newest.max(covering.timestamp).max(newest.unwrap_or(i64::MIN));

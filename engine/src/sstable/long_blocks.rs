@@ -11,6 +11,7 @@ use model::Token;
 use super::Sstable;
 use super::large::LargeRow;
 use crate::limits::{LARGE_ROW_BYTES, LONG_BLOCK_BYTES, WIDE_BLOCKS_MIN};
+use crate::pause::Pause;
 
 /// Blocks whose lengths are looked at for one read.
 const LOOKED_AT: usize = 64;
@@ -29,7 +30,7 @@ impl Sstable {
         &self,
         (token, key): (Token, &[u8]),
         clustering: Option<&[u8]>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> u64 {
         let statistics = self.statistics();
         if statistics.partition_bytes_max(key) < LONG_BLOCK_BYTES as u64 {
@@ -62,7 +63,7 @@ impl Sstable {
     }
 
     /// The length of the longest frame of the file.
-    async fn longest_block(&self, pause: &impl AsyncFn()) -> usize {
+    async fn longest_block(&self, pause: &dyn Pause) -> usize {
         if let Some(known) = self.longest_block.get() {
             return known;
         }
@@ -70,7 +71,7 @@ impl Sstable {
         for first in (0..blocks).step_by(LOOKED_AT_ONCE) {
             let last = (first + LOOKED_AT_ONCE).min(blocks) - 1;
             longest = longest.max(self.longest_of(first, last));
-            pause().await;
+            pause.take().await;
         }
         self.longest_block.set(Some(longest));
         longest

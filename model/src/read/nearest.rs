@@ -182,7 +182,7 @@ impl<'n> NearestRows<'n> {
     }
 
     /// Gives the rows, nearest first, and their number.
-    pub fn give(self, sink: &mut impl RowSink) -> Result<u64> {
+    pub fn give(self, sink: &mut (impl RowSink + ?Sized)) -> Result<u64> {
         let mut given = 0;
         for row in self.into_rows()? {
             given += 1;

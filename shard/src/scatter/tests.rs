@@ -112,11 +112,7 @@ fn gather(table: &Table, command: &ReadCommand, sharder: Sharder, delays: u64) -
 }
 
 /// Reads a range as a core does: owners answer late and in any order, and the hedge delay ends at any time.
-fn walk<S: RowSink>(
-    walk: RangeWalk<'_, S>,
-    delays: u64,
-    ask: impl Fn(ShardId, &ReadCommand) -> Page,
-) -> ReadEnd {
+fn walk(walk: RangeWalk<'_>, delays: u64, ask: impl Fn(ShardId, &ReadCommand) -> Page) -> ReadEnd {
     let delays = std::cell::Cell::new(delays);
     let delay = || {
         delays.set(delays.get().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1));

@@ -204,6 +204,10 @@ impl RowSink for Stored {
         Flow::More
     }
 
+    fn wants_passed(&self) -> bool {
+        true
+    }
+
     fn passes(&mut self, stored: Option<RowRef<'_>>, _: Deletion) {
         let Some(row) = stored else { return };
         let head = row.head();
