@@ -224,7 +224,8 @@ fn passes(
 }
 
 impl WriteForms {
-    /// The passes over a state of storage with so many shards: of each, whether its writes are prepared, and the version.
+    /// The passes over a state of storage with so many shards: of each, whether its writes are prepared, and the
+    /// version of the protocol.
     fn of(self, storage: Storage, shards: u32) -> Vec<(bool, Version)> {
         let version = |is_5| if is_5 { Version::V5 } else { Version::V4 };
         let is_first = shards == SHARDS[0];
