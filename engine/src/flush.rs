@@ -34,6 +34,7 @@ use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES};
 use crate::manifest::{Edit, ViewEntry};
 use crate::memtable::MemtableCursor;
 use crate::overwriting::FlushSample;
+use crate::pause::Pause;
 use crate::space_ledger::Promise;
 use crate::sstable::{SstableId, Writer, WriterConfig};
 use crate::table::{Definition, Layer, Table, View};
@@ -73,7 +74,7 @@ impl Engine {
         tables: &'t [Rc<Table>],
         promise: &Promise,
         now_s: u32,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let mut flushed = Vec::with_capacity(tables.len());
         let written = self.write_oldest_of(tables, &mut flushed, (promise, now_s), pause).await;
@@ -110,7 +111,7 @@ impl Engine {
         tables: &'t [Rc<Table>],
         flushed: &mut Vec<Flushed<'t>>,
         (promise, now_s): (&Promise, u32),
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         for table in tables {
             let Some(layer) = table.oldest_sealed() else { continue };
@@ -223,7 +224,7 @@ impl FlushTarget<'_> {
     pub(crate) async fn write_layer(
         &self,
         layer: &Layer,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<Option<View>> {
         assert!(layer.sealed, "a layer takes no more writes while it is written out");
         let dir = layout::table_dir(self.definition.id.0);
@@ -245,7 +246,7 @@ impl FlushTarget<'_> {
         }
     }
 
-    async fn finish(&self, writer: Writer, pause: &impl AsyncFn()) -> Result<Option<View>> {
+    async fn finish(&self, writer: Writer, pause: &dyn Pause) -> Result<Option<View>> {
         let Some(written) = writer.finish(pause).await? else { return Ok(None) };
         assert_eq!(written.id, self.id, "the file has the name that it was to have");
         let entry = ViewEntry::of_written(&written, self.definition.id, written.id.0, 0);
@@ -269,7 +270,7 @@ impl FlushTarget<'_> {
         writer: &mut Writer,
         layer: &Layer,
         drops: &ColumnDrops,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let purge = Purge { drops: Some(drops), ..Purge::NOTHING };
         let slices = [Slice::all()];
@@ -326,7 +327,7 @@ impl FlushTarget<'_> {
         &self,
         writer: &mut Writer,
         work_bytes: &mut usize,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         if writer.is_full() {
             writer.drain(pause).await?;
@@ -336,7 +337,7 @@ impl FlushTarget<'_> {
         }
         if *work_bytes >= JOB_STEP_BYTES {
             *work_bytes = 0;
-            pause().await;
+            pause.take().await;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ use model::TableId;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES, FLUSH_SMALL_VIEWS_MAX};
+use crate::pause::Pause;
 use crate::table::Table;
 
 /// Something to be done.
@@ -170,7 +171,7 @@ impl Engine {
 
     /// Flushes a table, and with it others that hold as little, for as long; it alone if it was sealed for somebody who
     /// waits.
-    async fn flush_first(&self, id: TableId, now_s: u32, pause: &impl AsyncFn()) -> Result<()> {
+    async fn flush_first(&self, id: TableId, now_s: u32, pause: &dyn Pause) -> Result<()> {
         let Ok(table) = self.table(id) else { return Ok(()) };
         let mut group = vec![table.clone()];
         if let Some(since) = table.since().filter(|_| is_small(&table) && !table.has_sealed()) {
@@ -207,7 +208,7 @@ impl Engine {
         &self,
         tables: &[Rc<Table>],
         now_s: u32,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let free = tables.iter().filter(|table| !table.flushing.replace(true));
         let tables: Vec<Rc<Table>> = free.cloned().collect();

@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::limits::{
     LARGE_CELL_BYTES, LARGE_DATA_MAX, LARGE_PARTITION_BYTES, LARGE_ROW_TOLD_BYTES,
 };
+use crate::pause::Pause;
 use crate::sstable::LargeRow;
 use crate::table::{Table, View};
 
@@ -195,7 +196,7 @@ impl Engine {
                         large_row((id, view), row, from.row_bytes, &mut rows);
                         large_cells((id, view), row, from.cell_bytes, &mut cells);
                     });
-                    pause().await;
+                    pause.take().await;
                 }
             }
         }
@@ -223,7 +224,7 @@ async fn large_partitions(
     views: &[View],
     bytes_min: u64,
     largest: &mut Largest,
-    pause: &impl AsyncFn(),
+    pause: &dyn Pause,
 ) {
     let mut sums: BTreeMap<RunKey<'_>, (u64, Place)> = BTreeMap::new();
     for (count, view) in views.iter().enumerate() {
@@ -241,7 +242,7 @@ async fn large_partitions(
             }
         }
         if count % (ENTRIES_AT_ONCE / 8) == 0 {
-            pause().await;
+            pause.take().await;
         }
     }
     for (count, ((_, key), (bytes, (_, sstable)))) in sums.into_iter().enumerate() {
@@ -250,7 +251,7 @@ async fn large_partitions(
             largest.push(Large { table, sstable, key, clustering: None, column: None, bytes });
         }
         if count % ENTRIES_AT_ONCE == 0 {
-            pause().await;
+            pause.take().await;
         }
     }
 }

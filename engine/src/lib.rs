@@ -70,6 +70,7 @@ pub use index::IndexProgress;
 pub use jobs::{Job, JobKind};
 pub use large_data::{Large, LargeData, LargeThresholds, LargeWritten};
 pub use pace::{Pace, Wait};
+pub use pause::Pause;
 pub use read::{LookupPolicy, Quantum, ReadSources, RecordTable, give_nearest, read_record};
 pub use read_before_write::{Sum, Turn};
 pub use reshard::{Reshard, Swept, sweep};

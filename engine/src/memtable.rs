@@ -41,6 +41,7 @@ use prefetch::{PREFETCHED_ENTRIES, prefetch, prefetch_value};
 use terms::Terms;
 
 use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
+use crate::pause::Pause;
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
 const SLAB_PARTITIONS: usize = 256;
@@ -134,7 +135,7 @@ impl Memtable {
     }
 
     /// Gives its memory back in pieces, with pauses: all at once, a million partitions take some 100 ms.
-    pub(crate) async fn free(self, pause: &impl AsyncFn()) {
+    pub(crate) async fn free(self, pause: &dyn Pause) {
         let Memtable { arena, directory, slabs, terms, .. } = self;
         if let Some(terms) = terms {
             terms.free(pause).await;
@@ -145,12 +146,12 @@ impl Memtable {
                     free_leaves(*rows, pause).await;
                 }
             }
-            pause().await;
+            pause.take().await;
         }
         free_leaves(directory, pause).await;
         for chunk in arena.into_chunks() {
             drop(chunk);
-            pause().await;
+            pause.take().await;
         }
     }
 
@@ -401,11 +402,11 @@ impl Memtable {
     }
 }
 
-async fn free_leaves<E: Entry>(leaves: Leaves<E>, pause: &impl AsyncFn()) {
+async fn free_leaves<E: Entry>(leaves: Leaves<E>, pause: &dyn Pause) {
     for (number, leaf) in leaves.into_leaves().enumerate() {
         drop(leaf);
         if number % LEAVES_FREED_AT_ONCE == LEAVES_FREED_AT_ONCE - 1 {
-            pause().await;
+            pause.take().await;
         }
     }
 }

@@ -36,6 +36,7 @@ use crate::limits::{
     SAMPLES_BYTES_MAX,
 };
 use crate::memtable::unite;
+use crate::pause::Pause;
 use crate::sstable::Reading;
 use crate::table::{Layer, Table, View, file_bytes};
 
@@ -168,7 +169,7 @@ impl Engine {
     }
 
     /// Looks up the sample that waits longest, if one does.
-    pub(crate) async fn look_up_sample(&self, pause: &impl AsyncFn()) {
+    pub(crate) async fn look_up_sample(&self, pause: &dyn Pause) {
         let next = self.samples.0.borrow_mut().pop_front();
         let Some(WaitingSample { table, epoch, older, sample }) = next else { return };
         let Ok(ratio) = sample.look_up(&older, pause).await else { return };
@@ -235,14 +236,14 @@ impl FlushSample {
     }
 
     /// How many bytes one of the flush frees in these files, which were there before; `None` if that cannot be known.
-    async fn look_up(self, older: &[View], pause: &impl AsyncFn()) -> Result<Option<f64>> {
+    async fn look_up(self, older: &[View], pause: &dyn Pause) -> Result<Option<f64>> {
         let (mut freed, mut weight) = (0.0, 0.0);
         for row in self.rows.into_inner() {
             if let Some(bytes) = row.freed_bytes(older).await? {
                 freed += bytes / row.row.len() as f64 * row.weight;
                 weight += row.weight;
             }
-            pause().await;
+            pause.take().await;
         }
         Ok((weight > 0.0).then(|| (freed / weight).clamp(0.0, OVERWRITTEN_RATIO_MAX)))
     }

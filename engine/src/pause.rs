@@ -1,16 +1,16 @@
-//! How a read pauses: what it awaits after each quantum of work, so that other tasks may have the core.
+//! How reads and jobs pause: what they await after each quantum of work, so that other tasks may have the core.
 //!
-//! Each caller gives a closure of its own type to a public function. Below that a read passes it on as a `&dyn Pause`;
-//! otherwise the whole read path would be compiled for each pair of a sink and a pause (22 copies in the server).
-//! The price is one allocation a pause: after 32 rows or 32 KiB (`READ_QUANTUM_ROWS`, `READ_QUANTUM_BYTES`), after a row
-//! that costs its sink much, and after 1,024 blocks that are looked at.
+//! Each caller gives a closure of its own type. Inside the engine it is passed on as a `&dyn Pause`: otherwise reads,
+//! flushes and merges would be compiled for each of these types (the server had 22 copies of the read path).
+//! The price is one allocation a pause. A read takes one after 32 rows or 32 KiB (`READ_QUANTUM_ROWS`,
+//! `READ_QUANTUM_BYTES`).
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// The pause of one read, as its caller wants it: every `AsyncFn()` is one.
-pub(crate) trait Pause {
-    /// Ends when the read may go on, which is at once while the caller's slice lasts.
+/// The pause of a read or a job, as its caller wants it: every `AsyncFn()` is one.
+pub trait Pause {
+    /// Ends when the work may go on, which is at once while the caller's slice lasts.
     fn take(&self) -> Pin<Box<dyn Future<Output = ()> + '_>>;
 }
 

@@ -80,11 +80,7 @@ impl Engine {
     }
 
     /// What a record that reads first has to write, as the rows are now; empty if that is nothing.
-    pub(crate) async fn plain_form(
-        &self,
-        record: &[u8],
-        pause: &impl AsyncFn(),
-    ) -> Result<Vec<u8>> {
+    pub(crate) async fn plain_form(&self, record: &[u8], pause: &dyn Pause) -> Result<Vec<u8>> {
         loop {
             self.writes.until(|| !self.is_truncating(record)).await?;
             let resolved = async || self.resolve(record, None, pause).await;
@@ -114,7 +110,7 @@ impl Engine {
         &self,
         record: &[u8],
         number: WriteNumber,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<WithViews> {
         let plain = self.resolve(record, Some(number), pause).await?;
         if !self.have_views(record) {
@@ -218,7 +214,7 @@ impl Engine {
         &self,
         record: &[u8],
         turn: Option<WriteNumber>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<Vec<u8>> {
         self.until_settled(record, turn).await?;
         let delay_us = self.judge(record, turn, pause).await?;
@@ -238,7 +234,7 @@ impl Engine {
                 }
                 lists.put(&mut out)?;
                 // A read of little from memory does not pause, and a record may have very many of them.
-                pause().await;
+                pause.take().await;
             }
             self.log.check_bytes(out.len())?;
             held.add(out.len() - before)?;
@@ -256,7 +252,7 @@ impl Engine {
         &'m self,
         record: &'m [u8],
         turn: Option<WriteNumber>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<(Option<Counters<'m>>, i64)> {
         let mutations = MutationRef::of_trusted_record(record)
             .map(|mutation| mutation.expect("a record is checked when it is taken"));
@@ -266,7 +262,7 @@ impl Engine {
         let mut counters = Counters::none(self.read_lists.holder());
         for mutation in mutations {
             counters.add(&mutation)?;
-            pause().await;
+            pause.take().await;
         }
         let mut delay_us = 0;
         for sums in counters.partitions() {
@@ -275,7 +271,7 @@ impl Engine {
             }
             delay_us = delay_us.max(sums.delay_us()?);
             // A read of little from memory does not pause, and a record may have very many of them.
-            pause().await;
+            pause.take().await;
         }
         Ok((Some(counters), delay_us))
     }
@@ -286,7 +282,7 @@ impl Engine {
         &self,
         record: &[u8],
         turn: Option<WriteNumber>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<i64> {
         let first = MutationRef::of_trusted_record(record).next();
         let first =

@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::io::RelPath;
 use crate::layout;
 use crate::manifest::{Edit, ViewEntry, ViewId};
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::sstable::SstableId;
 use crate::table::{Table, View};
@@ -165,7 +166,7 @@ impl Engine {
     }
 
     /// Gives back the memory of memtables that are gone and that no reader has any more.
-    pub(crate) async fn free_memtables(&self, pause: &impl AsyncFn()) {
+    pub(crate) async fn free_memtables(&self, pause: &dyn Pause) {
         while let Some(memtable) = self.garbage.unread_memtable() {
             memtable.free(pause).await;
         }

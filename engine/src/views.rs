@@ -38,6 +38,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{NEW_CELL_OVERHEAD_BYTES, VIEW_ROWS_BYTES_MAX};
 use crate::memtable::Memtable;
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::read_before_write::Held;
 use crate::table::{Definition, SharedMemtable, Table};
@@ -130,7 +131,7 @@ impl Engine {
         &self,
         came: &[u8],
         plain: Vec<u8>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let stamp = self.views.get().ok_or_else(no_views)?.stamp();
         let made = self.with_views(came, plain, stamp, pause).await?;
@@ -154,7 +155,7 @@ impl Engine {
         came: &[u8],
         plain: Vec<u8>,
         stamp: ViewStamp,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<WithViews> {
         let stamp = match planted(Bug::ViewKeepsTime) {
             true => ViewStamp { timestamp_us: newest(&plain), ..stamp },
@@ -199,7 +200,7 @@ impl Engine {
         base: TableId,
         change: &Change<'_>,
         made: &mut Made<'_>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let Some(views) = self.views_of(base) else { return Ok(()) };
         let definition = self.table(base)?.definition();
@@ -218,7 +219,7 @@ impl Engine {
                 let new = view_row(view, of_base, clustering, Some(RowRef::trusted(new)))?;
                 made.changed(view, None, new)?;
             }
-            pause().await;
+            pause.take().await;
         }
         Ok(())
     }
@@ -229,7 +230,7 @@ impl Engine {
         mutation: &MutationRef<'_>,
         slices: Vec<Slice>,
         made: &mut Made<'_>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let Some(views) = self.views_of(mutation.table) else { return Ok(()) };
         let definition = self.table(mutation.table)?.definition();
@@ -242,7 +243,7 @@ impl Engine {
                 let row = view_row(view, of_base, clustering, Some(RowRef::trusted(row)));
                 made.again(view, row.map_or_else(left_out, Ok)?)?;
             }
-            pause().await;
+            pause.take().await;
         }
         Ok(())
     }

@@ -41,13 +41,14 @@ use crate::io::IoClass;
 use crate::layout;
 use crate::limits::SSTABLE_WRITE_BYTES;
 use crate::manifest::{Edit, ViewEntry, ViewId};
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::space_ledger::Promise;
 use crate::sstable::{Sstable, SstableId, WrittenSstable};
 use crate::table::{Definition, Table, View};
 
 /// A merge that goes on.
-pub(super) struct RunningMerge<'m, P> {
+pub(super) struct RunningMerge<'m> {
     engine: &'m Engine,
     table: &'m Table,
     /// As it was when the merge began.
@@ -70,7 +71,7 @@ pub(super) struct RunningMerge<'m, P> {
     denied: RefCell<(Token, Vec<Uuid>)>,
     /// How far it is, for who asks.
     progress: Rc<Progress>,
-    pause: &'m P,
+    pause: &'m dyn Pause,
 }
 
 /// What becomes of the inputs when everything before a place is in fragments.
@@ -84,14 +85,14 @@ pub(super) struct Cut {
     pub(super) inputs: Vec<View>,
 }
 
-impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
+impl<'m> RunningMerge<'m> {
     /// A merge of these views of the table, into level `level`, which begins at second `now_s`.
     pub(super) fn new(
         engine: &'m Engine,
         table: &'m Table,
         (inputs, level): (Vec<View>, u8),
         (gc_before_s, now_s): (u32, u32),
-        pause: &'m P,
+        pause: &'m dyn Pause,
     ) -> Self {
         // A file has several views in a shard if the owners of its tokens were others before.
         let files: BTreeSet<Uuid> = inputs.iter().map(|view| view.entry.sstable).collect();
@@ -239,7 +240,7 @@ impl<'m, P: AsyncFn()> RunningMerge<'m, P> {
     }
 }
 
-impl<P> RunningMerge<'_, P> {
+impl RunningMerge<'_> {
     /// Whether the table is another than the one that the merge was begun for.
     fn is_over(&self) -> bool {
         let options = &self.table.definition().options;
@@ -247,7 +248,7 @@ impl<P> RunningMerge<'_, P> {
     }
 }
 
-impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
+impl MergeOwner for RunningMerge<'_> {
     fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64 {
         if planted(Bug::PurgeEarly) {
             return i64::MAX;
@@ -276,14 +277,14 @@ impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
     }
 
     async fn pause(&self) {
-        (self.pause)().await;
+        self.pause.take().await;
     }
 
     async fn stepped(&self, merged_bytes: usize, fragment_bytes: u64) {
         self.progress.step(merged_bytes);
         // What is in the writer's buffer is not on the disk yet.
         self.hold(fragment_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
-        (self.pause)().await;
+        self.pause.take().await;
         let Some(pace) = self.engine.pace.get() else { return };
         // What is merged of a table that was emptied meanwhile is thrown away: the sooner the better.
         let is_needless = || self.table.epoch() != self.epoch;
@@ -315,7 +316,7 @@ impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
                 denied.push(id);
             }
             self.engine.counters.count(|s| s.compaction_filter_reads += 1);
-            (self.pause)().await;
+            self.pause.take().await;
         }
         *self.denied.borrow_mut() = (token, denied);
     }
@@ -351,7 +352,7 @@ impl<P: AsyncFn()> MergeOwner for RunningMerge<'_, P> {
     }
 }
 
-impl<P> Drop for RunningMerge<'_, P> {
+impl Drop for RunningMerge<'_> {
     fn drop(&mut self) {
         self.table.end_merging(&self.files.borrow());
         let left = self.inputs.borrow();

@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::layout;
 use crate::limits::{JOB_QUARANTINE_FAILURES, SMALLER_MERGES_MAX};
 use crate::manifest::{Edit, ViewEntry, ViewId};
+use crate::pause::Pause;
 use crate::space_ledger::{Space, SpaceUse};
 use crate::sstable::WriterConfig;
 use crate::table::{Table, View};
@@ -62,9 +63,9 @@ enum Asked {
 }
 
 /// A merge whose inputs are taken. It holds no other file open, so that what is used up on the way can go.
-struct BegunMerge<'m, P: AsyncFn()> {
+struct BegunMerge<'m> {
     table: &'m Table,
-    running: RunningMerge<'m, P>,
+    running: RunningMerge<'m>,
     fragment_bytes: u64,
     gc_before_s: u32,
 }
@@ -79,12 +80,7 @@ impl Plan {
 
 impl Engine {
     /// Does what the strategy of the table proposes now.
-    pub(crate) async fn compact(
-        &self,
-        table: &Table,
-        now_s: u32,
-        pause: &impl AsyncFn(),
-    ) -> Result<()> {
+    pub(crate) async fn compact(&self, table: &Table, now_s: u32, pause: &dyn Pause) -> Result<()> {
         let id = table.definition().id;
         let has_place = |plan: &Plan| self.compactions.may_start_automatic(id, plan.bytes);
         let plan = self.next_plan(table, now_s).filter(has_place);
@@ -129,7 +125,7 @@ impl Engine {
         table: &Table,
         plan: Option<Plan>,
         now_s: u32,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         // What was found to be due was evaluated before something changed: it is evaluated again.
         table.evaluation.changed();
@@ -231,7 +227,7 @@ impl Engine {
         table: &Table,
         mut plan: Plan,
         now_s: u32,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         for _ in 0..SMALLER_MERGES_MAX {
             let may_be_smaller = plan.asked == Asked::ByStrategy;
@@ -263,19 +259,14 @@ impl Engine {
     }
 
     /// The most bytes that a merge holds at a time beside its inputs.
-    async fn space_of<P: AsyncFn()>(&self, merge: &BegunMerge<'_, P>) -> u64 {
+    async fn space_of(&self, merge: &BegunMerge<'_>) -> u64 {
         let inputs = merge.running.inputs();
         let stay = self.files_that_stay(inputs.iter().map(|view| &view.entry)).await;
         space_for(&inputs, &stay, merge.fragment_bytes)
     }
 
     /// Takes the inputs of a merge, before anything is awaited: they are of this epoch of the table.
-    fn begin<'m, P: AsyncFn()>(
-        &'m self,
-        table: &'m Table,
-        plan: Plan,
-        pause: &'m P,
-    ) -> BegunMerge<'m, P> {
+    fn begin<'m>(&'m self, table: &'m Table, plan: Plan, pause: &'m dyn Pause) -> BegunMerge<'m> {
         assert!(!table.cut.is_made(), "no merge has inputs of both sides of a cut");
         let inputs = plan.inputs();
         let Task::Merge(task) = plan.task else { unreachable!("only called for a merge") };
@@ -285,7 +276,7 @@ impl Engine {
         BegunMerge { table, running, fragment_bytes, gc_before_s: plan.gc_before_s }
     }
 
-    async fn finish<P: AsyncFn()>(&self, merge: BegunMerge<'_, P>, now_s: u32) -> Result<()> {
+    async fn finish(&self, merge: BegunMerge<'_>, now_s: u32) -> Result<()> {
         let BegunMerge { table, running, fragment_bytes, gc_before_s, .. } = merge;
         let output = Output {
             dir: layout::table_dir(running.definition().id.0),

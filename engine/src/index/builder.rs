@@ -26,6 +26,7 @@ use super::writer::IndexWriter;
 use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{INDEX_ROW_TERMS_BYTES_MAX, INDEX_TERM_OVERHEAD_BYTES};
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::sstable::output::Output;
 use crate::sstable::{FileDigest, SstableId};
@@ -221,12 +222,12 @@ impl IndexBuilder {
     }
 
     /// Writes out what fills memory.
-    pub(crate) async fn spill(&mut self, pause: &impl AsyncFn()) -> Result<()> {
+    pub(crate) async fn spill(&mut self, pause: &dyn Pause) -> Result<()> {
         self.sort.spill(pause).await
     }
 
     /// Ends the files and proves them; `proof` is that of the sstable.
-    pub(crate) async fn finish(mut self, proof: FileDigest, pause: &impl AsyncFn()) -> Result<()> {
+    pub(crate) async fn finish(mut self, proof: FileDigest, pause: &dyn Pause) -> Result<()> {
         assert!(self.pending.is_empty(), "all blocks are cut");
         let finished = self.write_files(proof, pause).await;
         let removed = self.sort.remove_runs().await;
@@ -242,7 +243,7 @@ impl IndexBuilder {
         self.sort.remove_runs().await
     }
 
-    async fn write_files(&mut self, proof: FileDigest, pause: &impl AsyncFn()) -> Result<()> {
+    async fn write_files(&mut self, proof: FileDigest, pause: &dyn Pause) -> Result<()> {
         let mut merged = self.sort.merged().await?;
         for id in self.indexes.clone() {
             // What a failed index has is passed over.
@@ -262,7 +263,7 @@ impl IndexBuilder {
         id: IndexId,
         proof: FileDigest,
         merged: &mut Merged,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let index = self.table.index_by_id(id).expect("it is one of the table");
         let output = Output::new(self.disk.clone(), self.path(id)).of_class(self.class);

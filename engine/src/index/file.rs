@@ -30,6 +30,7 @@ use super::footer::{FOOTER_BYTES, Footer, fingerprint, seed_of};
 use crate::cache::{BlockCache, Kept, Place as CachePlace};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, IoClass, RelPath};
+use crate::pause::Pause;
 use crate::sstable::frame::{HEAD_BYTES, Kind, checksum_of, length_of};
 use crate::sstable::slots::Slots;
 use crate::sstable::window::Window;
@@ -128,7 +129,7 @@ impl IndexFile {
         known: (SstableId, FileDigest),
         of: (&Table, &Index),
         class: IoClass,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let cache = BlockCache::new(0);
         let open = IndexFile::open_at((disk, path), known, of, &cache).await?;
@@ -138,7 +139,7 @@ impl IndexFile {
         let (mut offset, mut sum) = (0, 0);
         while offset < end {
             if window.frame(offset, HEAD_BYTES).is_none() {
-                pause().await;
+                pause.take().await;
                 window.read(&file, offset, HEAD_BYTES, end).await?;
             }
             let head = window.frame(offset, HEAD_BYTES).expect("it was just read");

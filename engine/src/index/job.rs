@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, IoClass};
 use crate::layout;
 use crate::limits::{JOB_ENTRY_COST_BYTES, JOB_STEP_BYTES, VECTOR_FILE_DIMENSIONS_MAX};
+use crate::pause::Pause;
 use crate::space_ledger::{Space, SpaceUse};
 use crate::sstable::{Reading, SstableId};
 use crate::table::{Definition as TableDefinition, Layer, Table, View};
@@ -134,7 +135,7 @@ impl View {
         &self,
         disk: &Disk,
         table: &Definition,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         for id in self.sstable.suspects() {
             let Some(index) = table.index_by_id(id) else {
@@ -257,12 +258,7 @@ impl Engine {
     }
 
     /// Makes the index files that one sstable of a table lacks.
-    pub(crate) async fn index(
-        &self,
-        table: &Table,
-        now_s: u32,
-        pause: &impl AsyncFn(),
-    ) -> Result<()> {
+    pub(crate) async fn index(&self, table: &Table, now_s: u32, pause: &dyn Pause) -> Result<()> {
         let state = &table.index_state;
         if state.is_building.replace(true) {
             return Ok(());
@@ -275,7 +271,7 @@ impl Engine {
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
-    async fn index_next(&self, table: &Table, pause: &impl AsyncFn()) -> Result<()> {
+    async fn index_next(&self, table: &Table, pause: &dyn Pause) -> Result<()> {
         if table.index_state.has_dropped.replace(false) {
             // What is built next may be of another table.
             let removed = self.remove_dropped(table).await;
@@ -362,7 +358,7 @@ impl Engine {
         &self,
         (build, definition): (&Build<'_>, &TableDefinition),
         (indexes, name): (Vec<IndexId>, SstableId),
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<bool> {
         let view = build.view;
         let dir = layout::table_dir(view.entry.table);
@@ -397,7 +393,7 @@ impl Engine {
         &self,
         sample: &mut Sample,
         build: &Build<'_>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<bool> {
         let slices = [Slice::all()];
         let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
@@ -430,7 +426,7 @@ impl Engine {
         &self,
         builder: &mut IndexBuilder,
         build: &Build<'_>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<bool> {
         let slices = [Slice::all()];
         let span = Span { scope: Scope::Range(TokenRange::ALL), slices: &slices, reversed: false };
@@ -473,7 +469,7 @@ impl Engine {
         builder: &mut IndexBuilder,
         (work_bytes, rows): (&mut usize, u64),
         build: &Build<'_>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<bool> {
         build.table.index_state.read_rows.set(Some((build.view.entry.sstable, rows)));
         if builder.is_full() {
@@ -487,11 +483,11 @@ impl Engine {
         &self,
         work_bytes: &mut usize,
         build: &Build<'_>,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> bool {
         let bytes = std::mem::take(work_bytes) as u64;
         let is_needless = || build.is_needless();
-        pause().await;
+        pause.take().await;
         if let Some(pace) = self.pace.get()
             && let Some(wait) = pace.charge(bytes, &is_needless)
         {

@@ -18,6 +18,7 @@ use crate::cache::BlockCache;
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, IoClass, RelPath};
 use crate::limits::{JOB_STEP_BYTES, WRITE_ALIGN_BYTES};
+use crate::pause::Pause;
 use crate::sstable::Codec;
 use crate::sstable::frame::{Framer, HEAD_BYTES, Kind, length_of, seal};
 use crate::sstable::output::Output;
@@ -159,7 +160,7 @@ impl Merged {
     }
 
     /// The next of all; `pause` is awaited when so much was done as is done at once.
-    pub(super) async fn next(&mut self, pause: &impl AsyncFn()) -> Result<Option<Found>> {
+    pub(super) async fn next(&mut self, pause: &dyn Pause) -> Result<Option<Found>> {
         let Some(Reverse((found, at))) = self.heap.pop() else { return Ok(None) };
         if let Some(next) = self.runs[at].next(&self.cache).await? {
             self.heap.push(Reverse((next, at)));
@@ -167,7 +168,7 @@ impl Merged {
         self.work_bytes += found.term.len() + crate::limits::JOB_ENTRY_COST_BYTES;
         if self.work_bytes >= JOB_STEP_BYTES {
             self.work_bytes = 0;
-            pause().await;
+            pause.take().await;
         }
         Ok(Some(found))
     }

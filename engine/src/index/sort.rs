@@ -15,6 +15,7 @@ use super::runs::{Found, Merged, Run, RunFile, RunWriter};
 use crate::error::Result;
 use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{INDEX_RUNS_MERGED_MAX, INDEX_SORT_BYTES};
+use crate::pause::Pause;
 
 /// What is sorted in one step.
 const CHUNK_FOUND: usize = 1024;
@@ -79,7 +80,7 @@ impl TermSort {
     }
 
     /// Writes what is in memory as a run, and merges runs of which there are many.
-    pub(super) async fn spill(&mut self, pause: &impl AsyncFn()) -> Result<()> {
+    pub(super) async fn spill(&mut self, pause: &dyn Pause) -> Result<()> {
         self.end_chunk();
         let chunks = mem::take(&mut self.chunks).into_iter();
         self.bytes = 0;
@@ -117,12 +118,7 @@ impl TermSort {
         Ok(runs)
     }
 
-    async fn write_run(
-        &mut self,
-        runs: Vec<Run>,
-        level: u32,
-        pause: &impl AsyncFn(),
-    ) -> Result<()> {
+    async fn write_run(&mut self, runs: Vec<Run>, level: u32, pause: &dyn Pause) -> Result<()> {
         self.made += 1;
         let path = self.path.parent().join(&format!("{}.run{}", self.path.name(), self.made));
         let seed = self.seed.wrapping_add(u64::from(self.made) << 40);

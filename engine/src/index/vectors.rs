@@ -25,6 +25,7 @@ use model::schema::{IndexId, Table};
 use model::types::{CqlType, Similarity, dot_product, floats, square_distance};
 
 use crate::limits::{VECTOR_CENTROID_BYTES_MAX, VECTOR_LISTS_MAX, VECTOR_SAMPLE_BYTES_MAX};
+use crate::pause::Pause;
 
 mod reach;
 
@@ -195,7 +196,7 @@ impl Sample {
     }
 
     /// Finds the centroids, and how many lists a search has to look at.
-    pub(super) async fn codebook(self, pause: &impl AsyncFn()) -> Codebook {
+    pub(super) async fn codebook(self, pause: &dyn Pause) -> Codebook {
         let mut codebook = Codebook::new(self.space, self.longest());
         let mut one = Vec::new();
         // Those that get into lists.
@@ -218,7 +219,7 @@ impl Sample {
     }
 
     /// Brings each centroid into the middle of those that are nearest to it.
-    async fn round(&self, listed: &[usize], codebook: &mut Codebook, pause: &impl AsyncFn()) {
+    async fn round(&self, listed: &[usize], codebook: &mut Codebook, pause: &dyn Pause) {
         let parts = self.space.parts();
         let lists = codebook.centroids.len() / parts;
         let (mut sums, mut counts) = (vec![0f32; lists * parts], vec![0u32; lists]);
@@ -233,7 +234,7 @@ impl Sample {
             work += (lists + 1) * parts;
             if work >= STEP_PARTS {
                 work = 0;
-                pause().await;
+                pause.take().await;
             }
         }
         // A centroid without vectors stays where it is.
@@ -243,7 +244,7 @@ impl Sample {
             let mean = sum.iter().map(|sum| sum / *count as f32);
             centroid.iter_mut().zip(mean).for_each(|(part, mean)| *part = mean);
         }
-        pause().await;
+        pause.take().await;
     }
 }
 

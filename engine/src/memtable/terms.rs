@@ -21,6 +21,7 @@ use model::schema::{IndexId, Table};
 use super::arena::{Arena, Handle};
 use super::leaves::{Entry, Leaves};
 use crate::limits::{LOOKUP_RANGES_COUNTED, MUTATION_TERMS_BYTES_MAX};
+use crate::pause::Pause;
 use crate::planted::{Bug, planted};
 use crate::sstable::Named;
 
@@ -146,11 +147,11 @@ impl Terms {
     }
 
     /// Gives the memory back in pieces.
-    pub(super) async fn free(self, pause: &impl AsyncFn()) {
+    pub(super) async fn free(self, pause: &dyn Pause) {
         super::free_leaves(self.list, pause).await;
         for chunk in self.arena.into_chunks() {
             drop(chunk);
-            pause().await;
+            pause.take().await;
         }
     }
 }

@@ -109,7 +109,7 @@ impl Engine {
 pub async fn give_nearest<S: RowSink + ?Sized>(
     rows: NearestRows<'_>,
     sink: &mut S,
-    pause: &impl AsyncFn(),
+    pause: &dyn Pause,
 ) -> Result<u64> {
     let rows = rows.into_rows().map_err(|error| Error::invalid(error.to_string()))?;
     let (mut given, mut quantum) = (0, Quantum::default());
@@ -119,7 +119,7 @@ pub async fn give_nearest<S: RowSink + ?Sized>(
             break;
         }
         if quantum.is_used_up(row.bytes(), sink) {
-            pause().await;
+            pause.take().await;
         }
     }
     Ok(given)

@@ -15,6 +15,7 @@ use model::{Token, TokenRange};
 
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::pause::Pause;
 use crate::table::{View, file_bytes};
 
 /// After so many answers of filters the caller may pause.
@@ -92,12 +93,7 @@ fn of_range(view: &View, range: &TokenRange) -> Known {
     }
 }
 
-async fn of_keys(
-    view: &View,
-    tokens: &[Token],
-    command: &ReadCommand,
-    pause: &impl AsyncFn(),
-) -> Known {
+async fn of_keys(view: &View, tokens: &[Token], command: &ReadCommand, pause: &dyn Pause) -> Known {
     // Slices are many and the same for all keys.
     if !view.sstable.may_hold(&command.slices) {
         return Known::OutsideBounds;
@@ -105,7 +101,7 @@ async fn of_keys(
     let mut known = Known::OutsideBounds;
     for (at, token) in tokens.iter().enumerate() {
         if at % ASKED_AT_ONCE == 0 {
-            pause().await;
+            pause.take().await;
         }
         if !view.entry.tokens.contains(*token) {
             continue;

@@ -25,6 +25,7 @@ use super::held::Held;
 use super::rows::delay_us;
 use crate::error::{Error, Result};
 use crate::limits::{CONDITION_CELLS_MAX, CONDITION_ROWS_BYTES_MAX, CONDITION_TOMBSTONES_MAX};
+use crate::pause::Pause;
 
 /// The rows that the conditions of a record look at.
 pub(super) struct Judged<'m> {
@@ -107,7 +108,7 @@ impl<'m> Judged<'m> {
 
     /// By how many microseconds later than it says the record has to be written; `NotApplied` with the rows if a
     /// condition does not hold.
-    pub(super) async fn judge(mut self, pause: &impl AsyncFn()) -> Result<i64> {
+    pub(super) async fn judge(mut self, pause: &dyn Pause) -> Result<i64> {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
         }
@@ -120,7 +121,7 @@ impl<'m> Judged<'m> {
                 return Err(Error::NotApplied { found: self.found().into() });
             }
             // A row may have many cells, and conditions may be many.
-            pause().await;
+            pause.take().await;
         }
         delay_us(self.conditions.timestamp, self.newest)
     }

@@ -9,6 +9,7 @@ use super::window::Window;
 use crate::cache::BlockCache;
 use crate::error::Result;
 use crate::io::{Disk, IoClass, RelPath};
+use crate::pause::Pause;
 
 /// Reads the file and checks it: every block in its place, in order, and the digests of the footer. `pause` is awaited
 /// before each read: what a read brings is checked at once. Its long reads are requests of `class`: a flush is over when
@@ -18,7 +19,7 @@ pub async fn verify(
     dir: &RelPath,
     known: SstableIdentity,
     class: IoClass,
-    pause: &impl AsyncFn(),
+    pause: &dyn Pause,
 ) -> Result<()> {
     let cache = BlockCache::new(0);
     let table = Sstable::open(disk, dir, known, &cache, TokenRange::ALL).await?;
@@ -28,7 +29,7 @@ pub async fn verify(
     for number in 0..table.directory.blocks() {
         let (offset, bytes) = table.directory.frame(number);
         if window.frame(offset, bytes).is_none() {
-            pause().await;
+            pause.take().await;
             window.read(&table.file().await?, offset, bytes, footer.data_bytes).await?;
         }
         let frame = window.frame(offset, bytes).expect("it was just read");
@@ -74,10 +75,10 @@ async fn next_frame<'w>(
     window: &'w mut Window,
     offset: u64,
     end: u64,
-    pause: &impl AsyncFn(),
+    pause: &dyn Pause,
 ) -> Result<&'w [u8]> {
     if window.frame(offset, HEAD_BYTES).is_none() {
-        pause().await;
+        pause.take().await;
         window.read(&table.file().await?, offset, HEAD_BYTES, end).await?;
     }
     let bytes = window.frame(offset, HEAD_BYTES).and_then(length_of);

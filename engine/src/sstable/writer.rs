@@ -39,6 +39,7 @@ use crate::error::Result;
 use crate::index::IndexBuilder;
 use crate::io::{Disk, IoClass, RelPath};
 use crate::limits::{WIDE_BLOCKS_MIN, WRITE_ALIGN_BYTES};
+use crate::pause::Pause;
 
 /// A file that was written, synced and read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,7 +234,7 @@ impl Writer {
     }
 
     /// Writes what fills whole pieces, and terms that fill their memory. `pause` is awaited in between.
-    pub async fn drain(&mut self, pause: &impl AsyncFn()) -> Result<()> {
+    pub async fn drain(&mut self, pause: &dyn Pause) -> Result<()> {
         if let Some(indexes) = self.indexes.as_mut().filter(|indexes| indexes.is_full()) {
             indexes.spill(pause).await?;
         }
@@ -244,7 +245,7 @@ impl Writer {
     /// the sections and while what was written is read back.
     ///
     /// After an error the file is still there: the caller unlinks it.
-    pub async fn finish(mut self, pause: &impl AsyncFn()) -> Result<Option<WrittenSstable>> {
+    pub async fn finish(mut self, pause: &dyn Pause) -> Result<Option<WrittenSstable>> {
         self.end_partition();
         if self.block.count() > 0 {
             self.cut(self.block.count());
@@ -270,7 +271,7 @@ impl Writer {
     }
 
     /// Ends the file without those of indexes, and proves it.
-    async fn finish_file(mut self, pause: &impl AsyncFn()) -> Result<WrittenSstable> {
+    async fn finish_file(mut self, pause: &dyn Pause) -> Result<WrittenSstable> {
         let (proof, statistics) = self.put_sections(pause).await?;
         assert!(statistics.partitions > 0, "a file with blocks holds a partition");
         assert!(!statistics.tokens.is_empty(), "a file with blocks holds a token");
@@ -410,7 +411,7 @@ impl Writer {
     }
 
     /// Stages everything after the data.
-    async fn put_sections(&mut self, pause: &impl AsyncFn()) -> Result<(FileDigest, Statistics)> {
+    async fn put_sections(&mut self, pause: &dyn Pause) -> Result<(FileDigest, Statistics)> {
         assert!(self.partition.is_none() && self.block.count() == 0, "all the data is in blocks");
         let data_bytes = self.output.offset();
         let mut sections_digest = 0;
@@ -420,24 +421,24 @@ impl Writer {
         let directory = std::mem::take(&mut self.directory);
         let blocks = directory.blocks() as u64;
         let directory = directory.finish(data_bytes);
-        pause().await;
+        pause.take().await;
         let observer = std::mem::replace(&mut self.observer, Observer::new());
         let statistics = observer.finish(self.raw_bytes);
         self.raw.clear();
         directory.encode(&mut self.raw);
         let directory = self.put_section(Kind::Directory, &mut sections_digest);
         self.output.drain().await?;
-        pause().await;
+        pause.take().await;
         let filter = std::mem::replace(&mut self.filter, FilterBuilder::new(1.0, 0));
         let (pieces, filter) = filter.finish(&mut self.framer);
         let pieces_needed = if pieces.is_empty() { 0 } else { NEEDS_FILTER_PIECES };
-        pause().await;
+        pause.take().await;
         self.put_frames(pieces, &mut sections_digest, pause).await?;
         self.raw = filter;
         let filter = self.put_section(Kind::Filter, &mut sections_digest);
         self.raw.clear();
         self.wide.encode(&mut self.raw);
-        pause().await;
+        pause.take().await;
         let wide = self.put_section(Kind::Wide, &mut sections_digest);
         self.raw.clear();
         statistics.encode(&mut self.raw);
@@ -472,7 +473,7 @@ impl Writer {
         &mut self,
         frames: Vec<u8>,
         sections_digest: &mut u64,
-        pause: &impl AsyncFn(),
+        pause: &dyn Pause,
     ) -> Result<()> {
         let mut rest = frames.as_slice();
         while !rest.is_empty() {
@@ -486,7 +487,7 @@ impl Writer {
             *sections_digest = digest(*sections_digest, checksum);
             if self.output.is_full() {
                 self.output.drain().await?;
-                pause().await;
+                pause.take().await;
             }
             rest = after;
         }

@@ -40,7 +40,7 @@ impl Sought {
 
 impl Sample {
     /// How many lists a search has to look at.
-    pub(super) async fn reach(&self, codebook: &Codebook, pause: &impl AsyncFn()) -> Reach {
+    pub(super) async fn reach(&self, codebook: &Codebook, pause: &dyn Pause) -> Reach {
         let Space { dimensions, similarity, .. } = self.space;
         let count = self.count();
         let most = (VECTOR_CENTROID_BYTES_MAX / size_of::<f32>() / dimensions).clamp(1, SOUGHT_MAX);
@@ -65,13 +65,13 @@ impl Sample {
             work += codebook.centroids.len() + number * dimensions;
             if work >= STEP_PARTS {
                 work = 0;
-                pause().await;
+                pause.take().await;
             }
         }
         let mut reached = Vec::new();
         for sought in &sought {
             codebook.reached(sought, &lists, &mut reached);
-            pause().await;
+            pause.take().await;
         }
         reached.sort_unstable();
         let of = |at: usize| reached.get(at).copied().unwrap_or_default();
