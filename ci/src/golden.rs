@@ -227,19 +227,17 @@ impl WriteForms {
     /// The passes over a state of storage with so many shards: of each, whether its writes are prepared, and the
     /// version of the protocol.
     fn of(self, storage: Storage, shards: u32) -> Vec<(bool, Version)> {
-        let version = |is_5| if is_5 { Version::V5 } else { Version::V4 };
         let is_first = shards == SHARDS[0];
-        match self {
-            WriteForms::Both => {
-                let forms = [false, true].into_iter();
-                forms.map(|prepared| (prepared, version(prepared == is_first))).collect()
-            }
+        let is_early = matches!(storage, Memtables | Flushed);
+        let version = if is_early == is_first { Version::V5 } else { Version::V4 };
+        let prepared: &[bool] = match self {
+            WriteForms::Both => &[false, true],
             WriteForms::Alternating => {
-                let is_early = matches!(storage, Memtables | Flushed);
                 let is_odd = matches!(storage, Flushed | Restarted);
-                vec![(is_odd == is_first, version(is_early == is_first))]
+                if is_odd == is_first { &[true] } else { &[false] }
             }
-        }
+        };
+        prepared.iter().map(|&prepared| (prepared, version)).collect()
     }
 }
 
@@ -449,6 +447,7 @@ mod tests {
         for storage in STORAGES {
             for (at, shards) in SHARDS.into_iter().enumerate() {
                 let of = WriteForms::Alternating.of(storage, shards);
+                assert!(WriteForms::Both.of(storage, shards).contains(&of[0]), "all have them");
                 assert_eq!(of.len(), 1, "of {storage:?}, {shards}");
                 for (prepared, version) in of {
                     let what = [storage as usize, at, usize::from(prepared), version as usize];

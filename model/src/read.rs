@@ -238,14 +238,16 @@ pub trait RowSink {
         row: Option<RowRef<'_>>,
     ) -> Flow;
 
-    /// Whether the sink is told of what the read passes. Asked once, when the read begins.
+    /// Whether the sink is told of what the read passes. Asked once, when the read begins. A sink around another does
+    /// not hand this on.
     #[inline]
     fn wants_passed(&self) -> bool {
         false
     }
 
     /// A row that the read passes as it is stored, with what covers it, before what is not alive is left out; `None` is
-    /// a row of which there is nothing but the deletion. For who has to write something newer than all of this.
+    /// a row of which there is nothing but the deletion. For who has to write something newer than all of this. Told
+    /// only to a sink that [wants it](Self::wants_passed).
     #[inline]
     fn passes(&mut self, _stored: Option<RowRef<'_>>, _covering: Deletion) {}
 

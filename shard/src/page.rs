@@ -102,7 +102,7 @@ impl Page {
         sink: &mut impl RowSink,
         pause: &impl AsyncFn(),
     ) -> ReadEnd {
-        let mut quantum = Quantum::default();
+        let mut quantum = Quantum::of(sink);
         let mut place = Place::new(before);
         let Page { tombstones, blocks, cached_blocks, .. } = *self;
         for entry in self.entries() {
@@ -111,7 +111,7 @@ impl Page {
                 let more = if place.rows == self.rows { self.more.clone() } else { place.resume() };
                 return ReadEnd { rows: place.rows, tombstones, blocks, cached_blocks, more };
             }
-            if quantum.is_used_up(entry.bytes as usize, sink) {
+            if quantum.is_used_up(entry.bytes as usize) {
                 pause().await;
             }
         }

@@ -47,11 +47,7 @@ impl Engine {
                 self.read_rows(command, &mut rows, (wait_policy, pause), overlays).await?
             }
         };
-        let pause = async || match wait_policy {
-            WaitPolicy::Endless => pause.take().await,
-            WaitPolicy::None => {}
-        };
-        let rows = give_nearest(rows, sink, &pause).await?;
+        let rows = give_nearest(rows, sink, pause).await?;
         Ok(ReadEnd { rows, more: None, ..end })
     }
 
@@ -112,13 +108,13 @@ pub async fn give_nearest<S: RowSink + ?Sized>(
     pause: &dyn Pause,
 ) -> Result<u64> {
     let rows = rows.into_rows().map_err(|error| Error::invalid(error.to_string()))?;
-    let (mut given, mut quantum) = (0, Quantum::default());
+    let (mut given, mut quantum) = (0, Quantum::of(sink));
     for row in rows {
         given += 1;
         if row.give(sink) == Flow::Enough {
             break;
         }
-        if quantum.is_used_up(row.bytes(), sink) {
+        if quantum.is_used_up(row.bytes()) {
             pause.take().await;
         }
     }

@@ -4,23 +4,30 @@ use model::read::RowSink;
 
 use crate::limits::{READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
 
-/// What was given since the last pause.
-#[derive(Debug, Default)]
+/// What was given to a sink since the last pause.
+#[derive(Debug)]
 pub struct Quantum {
     rows: u32,
     bytes: usize,
+    /// Whether the sink takes long for each row.
+    is_costly: bool,
 }
 
 impl Quantum {
-    /// Counts a row of so many bytes that was given to `sink`; whether it is time for a pause: after
-    /// [`READ_QUANTUM_ROWS`] or [`READ_QUANTUM_BYTES`], or a row with which the sink was busy for long.
-    pub fn is_used_up(&mut self, bytes: usize, sink: &(impl RowSink + ?Sized)) -> bool {
+    /// The first quantum of rows for `sink`.
+    pub fn of(sink: &(impl RowSink + ?Sized)) -> Quantum {
+        Quantum { rows: 0, bytes: 0, is_costly: sink.is_costly() }
+    }
+
+    /// Counts a row of so many bytes that was given; whether it is time for a pause: after [`READ_QUANTUM_ROWS`] or
+    /// [`READ_QUANTUM_BYTES`], or a row with which the sink was busy for long.
+    pub fn is_used_up(&mut self, bytes: usize) -> bool {
         self.rows += 1;
         self.bytes += bytes;
         let is_over = self.rows >= READ_QUANTUM_ROWS || self.bytes >= READ_QUANTUM_BYTES;
-        let is_due = is_over || sink.is_costly();
+        let is_due = is_over || self.is_costly;
         if is_due {
-            *self = Quantum::default();
+            (self.rows, self.bytes) = (0, 0);
         }
         is_due
     }

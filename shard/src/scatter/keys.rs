@@ -167,7 +167,7 @@ impl<'s> KeysWalk<'s> {
 
     /// Gives rows until the read ends, or an owner is to be asked.
     async fn give(&mut self, pause: &impl AsyncFn()) -> Given {
-        let mut quantum = Quantum::default();
+        let mut quantum = Quantum::of(&self.sink);
         let limits = self.left.limits;
         let before = self.left.resume.take();
         let mut place = Place::new(before.as_ref());
@@ -197,7 +197,7 @@ impl<'s> KeysWalk<'s> {
             if self.sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 break Given::Until(place.resume());
             }
-            if quantum.is_used_up(entry.bytes as usize, &self.sink) {
+            if quantum.is_used_up(entry.bytes as usize) {
                 pause().await;
             }
         };
