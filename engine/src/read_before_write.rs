@@ -260,22 +260,18 @@ impl Engine {
             return Ok((None, 0));
         }
         let mut counters = Counters::none(self.read_lists.holder());
-        // A record may have very many mutations, and a read of little from memory does not pause. Most have one.
-        for (at, mutation) in mutations.enumerate() {
-            if at > 0 {
-                pause.take().await;
-            }
+        for mutation in mutations {
             counters.add(&mutation)?;
+            pause.take().await;
         }
         let mut delay_us = 0;
-        for (at, sums) in counters.partitions().enumerate() {
-            if at > 0 {
-                pause.take().await;
-            }
+        for sums in counters.partitions() {
             for command in sums.commands() {
                 self.read_in_turn(&command, sums, (turn, pause)).await?;
             }
             delay_us = delay_us.max(sums.delay_us()?);
+            // A read of little from memory does not pause, and a record may have very many of them.
+            pause.take().await;
         }
         Ok((Some(counters), delay_us))
     }

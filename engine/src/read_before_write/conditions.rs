@@ -115,15 +115,13 @@ impl<'m> Judged<'m> {
         let mut conditions: Vec<Condition<'_>> = self.conditions.iter().collect();
         // As in Cassandra, of which a comparison with null ends the walk: the static row, then row by row.
         conditions.sort_by_key(|condition| condition.clustering);
-        // A row may have many cells, and conditions may be many. Most statements have one.
-        for (at, condition) in conditions.into_iter().enumerate() {
-            if at > 0 {
-                pause.take().await;
-            }
+        for condition in conditions {
             let holds = condition.holds(self.table, self.row(&condition));
             if !holds.map_err(|error| Error::invalid(error.to_string()))? {
                 return Err(Error::NotApplied { found: self.found().into() });
             }
+            // A row may have many cells, and conditions may be many.
+            pause.take().await;
         }
         delay_us(self.conditions.timestamp, self.newest)
     }
