@@ -442,14 +442,15 @@ impl Executor {
 
     /// Takes mail, and answers what is done, while the slices last that `begin` begins.
     pub(crate) fn poll_within(self: &Rc<Self>, begin: impl Fn(Duration) -> TimeSlice) -> bool {
-        let slice = begin(MAIL_SLICE);
         let take = |incoming| match incoming {
             Incoming::Question(asker, ask) => self.answer(asker, ask),
             Incoming::Answer(number, answer) => self.take_answer(number, answer),
         };
-        let mail = self.shard.drain_mail(take, || slice.is_over());
+        // A slice begins where there is something to do: it takes a clock read.
+        let slice = self.shard.has_mail().then(|| begin(MAIL_SLICE));
+        let mail = slice.is_some_and(|slice| self.shard.drain_mail(take, || slice.is_over()));
         let resumed = self.resume();
-        self.answer_writes(begin(WRITES_SLICE));
+        self.answer_writes(|| begin(WRITES_SLICE));
         self.shard.publish();
         mail || resumed
     }

@@ -92,7 +92,10 @@ impl<T> Suspended<T> {
     pub fn run_woken(&self, mut done: impl FnMut(T)) -> bool {
         let mut keys = self.turning.take();
         mem::swap(&mut keys, &mut *self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner));
-        let busy = !keys.is_empty();
+        if keys.is_empty() {
+            self.turning.replace(keys);
+            return false;
+        }
         let began = Instant::now();
         let mut polled = 0;
         for &key in &keys {
@@ -104,11 +107,13 @@ impl<T> Suspended<T> {
                 done(output);
             }
         }
-        let mut woken = self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        woken.splice(..0, keys.drain(..).skip(polled));
-        drop(woken);
+        if polled < keys.len() {
+            let mut woken = self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            woken.splice(..0, keys.drain(polled..));
+        }
+        keys.clear();
         self.turning.replace(keys);
-        busy
+        true
     }
 
     /// Goes on with one of what was woken, by the place that `choose` names among so many. Returns whether anything was

@@ -21,6 +21,7 @@
 //! (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
 
 use std::cell::{RefCell, RefMut};
+use std::mem;
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -273,25 +274,37 @@ impl Executor {
         self.shard.write_batch(record, number, new_id, self.state.now_us())
     }
 
-    /// Answers the writes that are done while the slice lasts. Once a pass.
-    pub(super) fn answer_writes(&self, slice: TimeSlice) {
+    /// Answers the writes that are done while the slice lasts, which begins here if there are some. Once a pass.
+    pub(super) fn answer_writes(&self, begin: impl FnOnce() -> TimeSlice) {
+        // What the last pass has answered is delivered.
+        self.writes.lease.take();
         let mut completed = self.writes.completed.take();
         // Those that are left have rows that are counted nowhere: no more are taken before them.
         if completed.is_empty() {
             self.shard.take_completed(&mut completed);
         }
-        // What the last pass has answered is delivered.
-        self.writes.lease.take();
+        let slice = (!completed.is_empty()).then(begin);
+        let answered = slice.map_or(0, |slice| self.answer_completed(&mut completed, slice));
+        completed.drain(..answered);
+        self.writes.completed.replace(completed);
+    }
+
+    /// How many of these it has answered, from the first on, when the slice was over; of the others nothing is changed.
+    fn answer_completed(
+        &self,
+        completed: &mut [(u32, engine::Result<()>)],
+        slice: TimeSlice,
+    ) -> usize {
         let mut found_bytes = 0;
-        let mut left = completed.drain(..);
-        for (answered, (place, mut result)) in (1..).zip(left.by_ref()) {
-            let waiter = self.writes.waiting.borrow_mut().remove(place as usize);
+        for (answered, (place, result)) in (1..).zip(completed.iter_mut()) {
+            let waiter = self.writes.waiting.borrow_mut().remove(*place as usize);
+            let mut result = mem::replace(result, Ok(()));
             let found = match &result {
                 Err(engine::Error::NotApplied { found }) if waiter.call.is_some() => found,
                 _ => {
                     self.answer_write(waiter, result);
                     if answered % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
-                        break;
+                        return answered;
                     }
                     continue;
                 }
@@ -305,12 +318,10 @@ impl Executor {
             }
             self.answer_write(waiter, result);
             if slice.is_over() {
-                break;
+                return answered;
             }
         }
-        let left: Vec<_> = left.collect();
-        completed.extend(left);
-        self.writes.completed.replace(completed);
+        completed.len()
     }
 
     /// Whether there are writes that are done, and that the last pass had no time to answer.
