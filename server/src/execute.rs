@@ -440,19 +440,22 @@ impl Executor {
         }
     }
 
-    /// Takes mail, and answers what is done, while the slices last that `begin` begins.
-    pub(crate) fn poll_within(self: &Rc<Self>, begin: impl Fn(Duration) -> TimeSlice) -> bool {
+    /// Takes mail for `mail_max` at most, goes on with reads that were woken, and answers the writes that are done for
+    /// `writes_max`. Whether there was mail or such a read.
+    pub(crate) fn poll_within(self: &Rc<Self>, mail_max: Duration, writes_max: Duration) -> bool {
         let take = |incoming| match incoming {
             Incoming::Question(asker, ask) => self.answer(asker, ask),
             Incoming::Answer(number, answer) => self.take_answer(number, answer),
         };
-        // A slice begins where there is something to do: it takes a clock read.
-        let slice = self.shard.has_mail().then(|| begin(MAIL_SLICE));
-        let mail = slice.is_some_and(|slice| self.shard.drain_mail(take, || slice.is_over()));
+        // A slice begins with a clock read: only where there is something to do.
+        let had_mail = self.shard.has_mail() && {
+            let slice = TimeSlice::of(mail_max);
+            self.shard.drain_mail(take, || slice.is_over())
+        };
         let resumed = self.resume();
-        self.answer_writes(|| begin(WRITES_SLICE));
+        self.answer_writes(writes_max);
         self.shard.publish();
-        mail || resumed
+        had_mail || resumed
     }
 
     /// Ends what is late, and answers such writes while the slice lasts; whether some are left.
@@ -524,7 +527,7 @@ impl Service for Rc<Executor> {
     }
 
     fn poll(&self) -> bool {
-        self.poll_within(TimeSlice::of)
+        self.poll_within(MAIL_SLICE, WRITES_SLICE)
     }
 
     fn end_late(&self, now: Instant) -> bool {

@@ -4,7 +4,7 @@
 //! ```text
 //! take(client, bytes) ─► frames ─► Executor::request ─┬─ answered: the client's writer
 //!                                                     └─ later
-//! turn ─► per core: tasks that were woken ─► Executor::turn ─► late answers to their writers
+//! run_once ─► tasks that were woken ─► per core: Executor::poll_within ─► late answers to their writers
 //! sent(client) ◄─ what would be sent
 //! ```
 //!
@@ -39,14 +39,14 @@ use crate::seal::Seal;
 use crate::service::{Outcome, Service};
 use crate::session::{ConnectionId, Session, Stage};
 use crate::system::{self, Node};
-use crate::time_slice::TimeSlice;
 use crate::timeouts::{Timeouts, TombstoneThresholds};
 
 /// Bytes of a core's prepared statements.
 const PREPARED_BYTES_MAX: usize = 1 << 20;
 /// Tombstones that end a read: few, so that a test comes to them.
 const TOMBSTONES_MAX: u64 = 5000;
-/// What requests and passes may take: a slow machine changes no test.
+/// What requests, mail and the answers of writes may take: a slow machine changes no test of them. Tasks and reads that
+/// were woken have slices by the machine's clock.
 const LONG: Duration = Duration::from_secs(3600);
 /// Turns in which nothing is answered after which a client's request is taken for lost.
 const TURNS_MAX: usize = 100_000;
@@ -293,7 +293,7 @@ impl ManualServer {
         let mut busy = self.node.manual().run_ready();
         let ManualServer { cores, clients, .. } = self;
         for core in cores.iter() {
-            busy |= core.executor.poll_within(|_| TimeSlice::of(LONG));
+            busy |= core.executor.poll_within(LONG, LONG);
             let deliver = |to: ConnectionId, frame: &[u8]| {
                 busy = true;
                 let client = &mut clients[to.slot as usize];
@@ -314,14 +314,14 @@ impl ManualServer {
     /// One poll of a core whose time is over. Whether anything was done.
     #[cfg(test)]
     pub(crate) fn poll_out_of_time(&self, shard: usize) -> bool {
-        self.cores[shard].executor.poll_within(|_| TimeSlice::over())
+        self.cores[shard].executor.poll_within(Duration::ZERO, Duration::ZERO)
     }
 
     /// A core whose time is over looks what is late so much later. Whether there is more.
     #[cfg(test)]
     pub(crate) fn end_late_out_of_time(&self, shard: usize, later: Duration) -> bool {
         let ManualCore { executor, clock } = &self.cores[shard];
-        executor.end_late_within(clock.monotonic() + later, TimeSlice::over())
+        executor.end_late_within(clock.monotonic() + later, crate::time_slice::TimeSlice::over())
     }
 
     /// Delivers what a core has answered, up to where a pass without time stops: how many answers.

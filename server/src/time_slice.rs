@@ -1,4 +1,5 @@
-//! The time that one pass gives to new requests, to mail of other cores, to deferred answers, and to sending.
+//! How long one step of a pass may take: new requests, mail of other cores, writes that are done or late, delivery,
+//! sending, housekeeping.
 //!
 //! A request is answered in microseconds or suspended, but many of them come at once: what is not served when the slice
 //! ends waits for the next pass, and answers that are ready are sent meanwhile. A send takes the kernel some ten
@@ -9,19 +10,19 @@ use std::time::{Duration, Instant};
 
 use crate::limits::PASS_SLICE;
 
-/// A stretch of time, by its end: of [`PASS_SLICE`] if nothing else is said.
+/// A stretch of time, by its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeSlice {
     ends: Instant,
 }
 
 impl TimeSlice {
-    /// A slice that begins now.
+    /// A slice of [`PASS_SLICE`] that begins now.
     pub(crate) fn begin() -> TimeSlice {
         TimeSlice::of(PASS_SLICE)
     }
 
-    /// A slice of another length that begins now.
+    /// A slice of this length that begins now.
     pub(crate) fn of(length: Duration) -> TimeSlice {
         TimeSlice { ends: Instant::now() + length }
     }

@@ -1,13 +1,14 @@
-//! What waits and is no task: futures in a slab, polled by their owner once they are woken.
+//! Futures that wait, in a slab, polled by their owner once they are woken.
 //!
 //! ```text
 //! start ─► polled at once ─┬─ done: the output, nothing is kept
-//!                          └─ pending: kept ─► (a completion wakes its key) ─► turn ─► the output
+//!                          └─ pending: kept ─► (a completion wakes its key) ─► run_woken ─► the output
 //! ```
 //!
 //! A task of the executor costs a process-wide lock to spawn and a turn of its queue to begin. An
-//! entry here costs one allocation; it begins at once and goes on inside its owner's pass. A turn ends after
-//! [`READ_SLICE`]: what it has not come to goes on first in the next one.
+//! entry here costs one allocation; it begins at once (`start`) or in the next turn (`add`), and goes on inside its
+//! owner's pass. A turn, one call of `run_woken`, ends after [`READ_SLICE`]: what it has not come to goes on first in the
+//! next one.
 //!
 //! Keys are used again, and a late wake-up of an earlier tenant only polls the present one once more.
 
@@ -15,7 +16,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
@@ -40,7 +41,7 @@ pub struct Suspended<T> {
 /// Which entries have something to go on with.
 struct Woken {
     /// A waker may be used on any thread, by its type; here it is always the owner's.
-    keys: Mutex<Vec<u32>>,
+    list: Mutex<Vec<u32>>,
     owner: Arc<Notify>,
 }
 
@@ -50,8 +51,12 @@ struct Key {
 }
 
 impl Woken {
+    fn keys(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn push(&self, key: u32) {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        self.keys().push(key);
         self.owner.notify();
     }
 }
@@ -69,7 +74,7 @@ impl Wake for Key {
 impl<T> Suspended<T> {
     /// Nothing suspended. `owner` is notified when [`run_woken`](Self::run_woken) has something to do.
     pub fn new(owner: Arc<Notify>) -> Suspended<T> {
-        let woken = Arc::new(Woken { keys: Mutex::default(), owner });
+        let woken = Arc::new(Woken { list: Mutex::default(), owner });
         let (entries, wakers, turning) = Default::default();
         Suspended { entries, wakers, woken, turning }
     }
@@ -90,12 +95,12 @@ impl<T> Suspended<T> {
     /// Goes on with what was woken before the call, until [`READ_SLICE`] is over; outputs go to `done`.
     /// Returns whether anything was woken.
     pub fn run_woken(&self, mut done: impl FnMut(T)) -> bool {
-        let mut keys = self.turning.take();
-        mem::swap(&mut keys, &mut *self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner));
-        if keys.is_empty() {
-            self.turning.replace(keys);
+        let mut woken = self.woken.keys();
+        if woken.is_empty() {
             return false;
         }
+        let mut keys = mem::replace(&mut *woken, self.turning.take());
+        drop(woken);
         let began = Instant::now();
         let mut polled = 0;
         for &key in &keys {
@@ -108,8 +113,8 @@ impl<T> Suspended<T> {
             }
         }
         if polled < keys.len() {
-            let mut woken = self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            woken.splice(..0, keys.drain(polled..));
+            // What there was no time for comes before what was woken meanwhile.
+            self.woken.keys().splice(..0, keys.drain(polled..));
         }
         keys.clear();
         self.turning.replace(keys);
@@ -120,7 +125,7 @@ impl<T> Suspended<T> {
     /// woken.
     pub(crate) fn step(&self, choose: impl FnOnce(usize) -> usize, done: impl FnOnce(T)) -> bool {
         let key = {
-            let mut keys = self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut keys = self.woken.keys();
             if keys.is_empty() {
                 return false;
             }
@@ -133,12 +138,11 @@ impl<T> Suspended<T> {
         true
     }
 
-    /// Whether [`run_woken`](Self::run_woken) would find something.
+    /// Whether an entry may have been woken.
     #[inline]
     pub fn has_woken(&self) -> bool {
         // Without entries nothing can have been woken that matters.
-        !self.entries.borrow().is_empty()
-            && !self.woken.keys.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        !self.entries.borrow().is_empty() && !self.woken.keys().is_empty()
     }
 
     /// The number of entries.

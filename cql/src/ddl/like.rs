@@ -50,7 +50,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateTableLike) -> Resu
         };
     }
     if source.is_compact() {
-        table = table.compact()?;
+        table = table.compact_like(source)?;
     }
     let table = table.build()?;
     table::check_counter_options(&table)?;
@@ -158,6 +158,21 @@ mod tests {
         db.ok("INSERT INTO n (k, c, s) VALUES (1, {i: {a: 2}, b: 'b'}, 5)");
         assert_eq!(db.ok("SELECT s FROM n"), "5");
         assert_eq!(db.ok("SELECT s FROM t"), "3");
+    }
+
+    /// Before: it hid `column1`, which was free by then.
+    #[test]
+    fn a_copy_of_a_compact_table_hides_columns_of_the_same_names_after_a_rename() {
+        let mut db = database();
+        db.ok("CREATE TABLE s (column1 int PRIMARY KEY, v int) WITH COMPACT STORAGE");
+        db.ok("ALTER TABLE s RENAME column1 TO k");
+        db.ok("CREATE TABLE n LIKE s");
+        let hidden = |name: &str| -> Vec<String> {
+            let table = db.schema.table("ks", name).expect("it was made");
+            table.hidden().iter().map(|column| column.name.clone()).collect()
+        };
+        assert_eq!(hidden("s"), ["column2", "value"]);
+        assert_eq!(hidden("n"), hidden("s"));
     }
 
     #[test]

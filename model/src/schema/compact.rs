@@ -81,6 +81,15 @@ impl Table {
         Ok(())
     }
 
+    /// Makes a table compact that has all columns that `source` shows: it hides what `source` hides.
+    pub(super) fn hide_columns_of(&mut self, source: &Table) -> Result<()> {
+        let hide = |Column { name, ty, kind, position, .. }: &Column| {
+            self.new_column(name, ty.clone(), *kind, *position)
+        };
+        self.compact = Some(source.hidden().iter().map(hide).collect::<Result<_>>()?);
+        Ok(())
+    }
+
     /// The first name of `stem`, with a number from `first` on behind it but for 0, that no column has.
     fn free_name(&self, stem: &str, first: usize) -> String {
         let names = (first..).map(|number| match number {

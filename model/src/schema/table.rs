@@ -476,6 +476,13 @@ impl TableBuilder {
         Ok(self)
     }
 
+    /// Makes it a compact table that hides what `source` hides, once it has the columns that `source` shows. The names
+    /// of hidden columns are those that were free when `source` was made: a column that had one may be renamed.
+    pub fn compact_like(mut self, source: &Table) -> Result<Self> {
+        self.table.hide_columns_of(source)?;
+        Ok(self)
+    }
+
     /// The table, if it has a partition key.
     pub fn build(mut self) -> Result<Table> {
         check_name("Table", &self.table.name)?;

@@ -274,22 +274,24 @@ impl Executor {
         self.shard.write_batch(record, number, new_id, self.state.now_us())
     }
 
-    /// Answers the writes that are done while the slice lasts, which begins here if there are some. Once a pass.
-    pub(super) fn answer_writes(&self, begin: impl FnOnce() -> TimeSlice) {
-        // What the last pass has answered is delivered.
+    /// Answers the writes that are done, for `length` at most. Once a pass.
+    pub(super) fn answer_writes(&self, length: Duration) {
+        // What the last pass has answered is delivered, or counted as unsent (`pass.rs`).
         self.writes.lease.take();
         let mut completed = self.writes.completed.take();
-        // Those that are left have rows that are counted nowhere: no more are taken before them.
+        // The rows that those left have found are counted nowhere yet: no more are taken while there are some.
         if completed.is_empty() {
             self.shard.take_completed(&mut completed);
         }
-        let slice = (!completed.is_empty()).then(begin);
-        let answered = slice.map_or(0, |slice| self.answer_completed(&mut completed, slice));
-        completed.drain(..answered);
+        if !completed.is_empty() {
+            let answered = self.answer_completed(&mut completed, TimeSlice::of(length));
+            completed.drain(..answered);
+        }
         self.writes.completed.replace(completed);
     }
 
-    /// How many of these it has answered, from the first on, when the slice was over; of the others nothing is changed.
+    /// Answers these from the first on until the slice is over: how many, whose results are taken. The others stay as
+    /// they are.
     fn answer_completed(
         &self,
         completed: &mut [(u32, engine::Result<()>)],
@@ -299,25 +301,23 @@ impl Executor {
         for (answered, (place, result)) in (1..).zip(completed.iter_mut()) {
             let waiter = self.writes.waiting.borrow_mut().remove(*place as usize);
             let mut result = mem::replace(result, Ok(()));
-            let found = match &result {
-                Err(engine::Error::NotApplied { found }) if waiter.call.is_some() => found,
-                _ => {
-                    self.answer_write(waiter, result);
-                    if answered % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
-                        return answered;
-                    }
-                    continue;
+            let mut looks_at_clock = answered % ANSWERS_PER_CLOCK_READ == 0;
+            if let Err(engine::Error::NotApplied { found }) = &result
+                && waiter.call.is_some()
+            {
+                // The row that it found may be long.
+                looks_at_clock = true;
+                let bytes = found_bytes + found.len();
+                let mut lease = self.writes.lease.borrow_mut();
+                if lease.get_or_insert_with(|| self.answers.lease()).hold(bytes) {
+                    found_bytes = bytes;
+                } else {
+                    let what = "memory of answers: nothing was written";
+                    result = Err(engine::Error::Overloaded(what));
                 }
-            };
-            found_bytes += found.len();
-            let mut lease = self.writes.lease.borrow_mut();
-            let lease = lease.get_or_insert_with(|| self.answers.lease());
-            if !lease.hold(found_bytes) {
-                found_bytes -= found.len();
-                result = Err(engine::Error::Overloaded("memory of answers: nothing was written"));
             }
             self.answer_write(waiter, result);
-            if slice.is_over() {
+            if looks_at_clock && slice.is_over() {
                 return answered;
             }
         }

@@ -101,6 +101,26 @@ fn a_poll_without_time_answers_a_part_of_the_writes_of_a_commit() {
     assert_eq!(bench.answers_to(other).len(), WRITES / 2);
 }
 
+/// The row that such a write has found may be long. Each is of a partition of its own, so that all are judged at once.
+#[test]
+fn a_poll_without_time_answers_one_write_that_has_found_its_row() {
+    let mut bench = Bench::new(1);
+    let text = |k| format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, {k}) IF NOT EXISTS");
+    (0..10).for_each(|k| assert_eq!(bench.query(&text(k)), "true"));
+    (0..10).for_each(|k| bench.begin_as(bench.client, &text(k)));
+    while bench.server.run_tasks() {}
+    let delivered = [(); 11].map(|()| {
+        bench.server.poll_out_of_time(0);
+        bench.server.deliver_out_of_time(0)
+    });
+    assert_eq!(delivered, [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
+    let mut answers = bench.answers_to(bench.client);
+    answers.sort();
+    let answers: Vec<String> = answers.into_iter().map(|(_, answer)| answer).collect();
+    let each: Vec<String> = (0..10).map(|k| format!("false {k} 1 {k}")).collect();
+    assert_eq!(answers, each);
+}
+
 /// Before: all writes whose time was over were told so in one step.
 #[test]
 fn a_look_without_time_tells_a_part_of_the_late_writes() {
