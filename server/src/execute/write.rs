@@ -290,8 +290,8 @@ impl Executor {
         self.writes.completed.replace(completed);
     }
 
-    /// Answers these from the first on until the slice is over: how many, whose results are taken. The others stay as
-    /// they are.
+    /// Answers these completed writes in order until the slice is over. Returns the number of writes answered, whose
+    /// results are `Ok(())` now: the caller takes them out. The rest are unchanged.
     fn answer_completed(
         &self,
         completed: &mut [(u32, engine::Result<()>)],
