@@ -371,8 +371,23 @@ impl Read<'_> {
         let command = self.command;
         let scope = Scope::Range(range);
         let span = Span { scope, slices: &command.slices, reversed: command.reversed };
+        match self.only_memtable() {
+            Some(memtable) => {
+                self.scan_of(MemtableCursor::new(memtable, span), after, page, scratch).await
+            }
+            None => self.scan_of(self.cursor(span), after, page, scratch).await,
+        }
+    }
+
+    /// What `scan` does with the cursor over all that the table has.
+    async fn scan_of<S: RowSink + ?Sized>(
+        &self,
+        mut cursor: impl Cursor,
+        after: &Option<(Token, Vec<u8>)>,
+        page: &mut Page<'_, S>,
+        scratch: &mut Scratch,
+    ) -> Result<Option<(Token, Vec<u8>)>> {
         let views = self.table.views();
-        let mut cursor = self.cursor(span);
         while !page.is_done() && cursor.next_partition().await? {
             let head = cursor.head();
             let is_after =
@@ -441,10 +456,22 @@ impl Read<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let scope = Scope::Key(token, key);
-        let mut cursor = self.cursor(Span { scope, slices, reversed: self.command.reversed });
-        match cursor.next_partition().await? {
-            true => page.partition(&mut cursor, scratch).await,
-            false => Ok(()),
+        let span = Span { scope, slices, reversed: self.command.reversed };
+        match self.only_memtable() {
+            Some(memtable) => {
+                page.next_partition(MemtableCursor::new(memtable, span), scratch).await
+            }
+            None => page.next_partition(self.cursor(span), scratch).await,
+        }
+    }
+
+    /// The memtable, if it is all that the table has: then nothing is merged. (A row of a scan costs half: the calls
+    /// through `Merge` and `Source`, each of which builds a future and a fragment, are as long as all the rest.)
+    fn only_memtable(&self) -> Option<SharedMemtable> {
+        let is_alone = self.table.views().is_empty() && self.overlays.is_empty();
+        match &self.table.layers()[..] {
+            [layer] if is_alone => Some(layer.memtable.clone()),
+            _ => None,
         }
     }
 

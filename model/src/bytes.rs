@@ -143,9 +143,12 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
         let first = self.u8()?;
-        if first < 0x80 {
-            return Ok(u64::from(first));
-        }
+        if first < 0x80 { Ok(u64::from(first)) } else { self.long_varint(first) }
+    }
+
+    /// The rest of a number of several bytes. Not a part of every reader: nearly all lengths are short.
+    #[inline(never)]
+    fn long_varint(&mut self, first: u8) -> Result<u64> {
         let mut value = u64::from(first & 0x7F);
         for shift in (7..64).step_by(7) {
             let byte = self.u8()?;

@@ -192,6 +192,12 @@ impl<'a> RowRef<'a> {
         Cells { cursor, timestamp: head.timestamp }
     }
 
+    /// Whether it lives even without cells, or did: it has a marker.
+    #[inline]
+    pub fn has_marker(&self) -> bool {
+        self.bytes.first().is_some_and(|flags| flags & MARKER != 0)
+    }
+
     /// Whether anything here expires, is a tombstone, or is deleted.
     #[inline]
     pub fn is_mortal(&self) -> bool {
@@ -274,7 +280,8 @@ fn read_head(bytes: &[u8]) -> Result<(RowHead, Option<Written<'_>>, Cursor<'_>)>
     Ok((RowHead { timestamp, marker, deletion }, written, cursor))
 }
 
-#[inline]
+/// A part of every walk over cells: as a call, a cell would be copied out of the result of each.
+#[inline(always)]
 fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>> {
     let column = ColumnId(cursor.u16()?);
     let flags = cursor.u8()?;

@@ -294,7 +294,7 @@ impl CqlType {
 
     /// Order of two valid values, as clustering by this type has it.
     pub fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
-        Compared::new(self, b).order_of(a)
+        compared::of_integers(self, a, b).unwrap_or_else(|| Compared::new(self, b).order_of(a))
     }
 
     /// Whether the order of values is that of their bytes.

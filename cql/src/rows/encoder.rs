@@ -333,17 +333,10 @@ impl<'a> ResultEncoder<'a> {
             self.grouping = Some(grouping);
             return flow;
         }
-        let (values, once, time) = (&self.clustering, &self.once[..], &self.time);
-        let parts = RowParts { partition, clustering: values, row, once, time };
-        let mut view = RowView::new(self.table, parts);
-        view.find(wanted);
         let start = self.out.len();
         self.row_at = start;
-        for output in &self.selection.outputs {
-            output.put(&view, self.out)?;
-            if self.out.len() - self.start > self.bytes_max {
-                return self.end_before_row();
-            }
+        if !self.put(partition, row)? {
+            return self.end_before_row();
         }
         self.rows += 1;
         if let Some(ordered) = &self.ordered {
@@ -352,6 +345,21 @@ impl<'a> ResultEncoder<'a> {
         }
         let is_enough = self.out.len() - self.start >= self.page_answer_bytes;
         Ok(if is_enough { Flow::Enough } else { Flow::More })
+    }
+
+    /// Appends a row; `false` if there is no space for all of it.
+    fn put(&mut self, partition: &PartitionRef<'_>, row: Option<RowRef<'_>>) -> Result<bool> {
+        let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
+        let parts = RowParts { partition, clustering, row, once, time };
+        let mut view = RowView::new(self.table, parts);
+        view.find(&self.selection.wanted);
+        for output in &self.selection.outputs {
+            output.put(&view, self.out)?;
+            if self.out.len() - self.start > self.bytes_max {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Adds a row to its group.

@@ -18,6 +18,7 @@ use model::key::partition_key_value;
 use model::read::PartitionRef;
 use model::row::{Cell, ClusteringReader, RowRef, Written};
 use model::schema::{Column, ColumnId, Table};
+use smallvec::SmallVec;
 
 use crate::bind::StatementTime;
 use crate::error::Result;
@@ -27,53 +28,22 @@ use crate::expr::{InStatic, Wanted};
 const INLINE: usize = 16;
 
 /// The cells of one row that are wanted, in the order they are wanted.
-struct Slots<'r, const INLINE: usize> {
-    inline: [Option<Cell<'r>>; INLINE],
-    spilled: Vec<Option<Cell<'r>>>,
-}
+type Slots<'r> = SmallVec<[Option<Cell<'r>>; INLINE]>;
 
-impl<'r, const INLINE: usize> Slots<'r, INLINE> {
-    /// No cells yet.
-    #[inline(always)]
-    fn none() -> Slots<'r, INLINE> {
-        Slots { inline: [None; INLINE], spilled: Vec::new() }
-    }
-
-    /// Finds the cells of `wanted`, which ascends as cells do. In its place: the slots are long to move.
-    fn find(&mut self, row: Option<RowRef<'r>>, wanted: &[ColumnId]) {
-        if wanted.len() > INLINE {
-            self.spilled.resize(wanted.len() - INLINE, None);
+/// Finds the cells of `wanted`, which ascends as cells do; of a column with several cells the first. The walk ends at
+/// the last cell that is wanted.
+fn find<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]) {
+    let mut open = wanted.iter().zip(slots);
+    let Some(mut next) = open.next() else { return };
+    for cell in row.cells() {
+        while *next.0 < cell.column {
+            let Some(later) = open.next() else { return };
+            next = later;
         }
-        let Some(row) = row.filter(|_| !wanted.is_empty()) else { return };
-        let mut next = 0;
-        for cell in row.cells() {
-            while next < wanted.len() && wanted[next] < cell.column {
-                next += 1;
-            }
-            if next == wanted.len() {
-                break;
-            }
-            if wanted[next] == cell.column {
-                // Of a column with elements the first stands for all.
-                let slot = self.slot(next);
-                if slot.is_none() {
-                    *slot = Some(cell);
-                }
-            }
-        }
-    }
-
-    fn slot(&mut self, index: usize) -> &mut Option<Cell<'r>> {
-        match self.inline.get_mut(index) {
-            Some(slot) => slot,
-            None => &mut self.spilled[index - INLINE],
-        }
-    }
-
-    fn get(&self, index: usize) -> Option<&Cell<'r>> {
-        match self.inline.get(index) {
-            Some(slot) => slot.as_ref(),
-            None => self.spilled[index - INLINE].as_ref(),
+        if *next.0 == cell.column {
+            *next.1 = Some(cell);
+            let Some(later) = open.next() else { return };
+            next = later;
         }
     }
 }
@@ -99,7 +69,7 @@ impl ClusteringValues {
     ) -> Result<()> {
         self.bytes.clear();
         self.spans.clear();
-        let Some(key) = key else { return Ok(()) };
+        let Some(key) = key.filter(|_| !columns.is_empty()) else { return Ok(()) };
         let mut reader = ClusteringReader::new(key, written);
         for column in columns {
             let start = self.bytes.len();
@@ -134,8 +104,8 @@ pub struct RowView<'r> {
     /// What the view is made of.
     pub(super) parts: RowParts<'r>,
     key_columns: usize,
-    cells: Slots<'r, INLINE>,
-    static_cells: Slots<'r, 0>,
+    cells: Slots<'r>,
+    static_cells: Vec<Option<Cell<'r>>>,
 }
 
 impl<'r> RowView<'r> {
@@ -143,13 +113,20 @@ impl<'r> RowView<'r> {
     #[inline(always)]
     pub(super) fn new(table: &Table, parts: RowParts<'r>) -> RowView<'r> {
         let key_columns = table.partition_key().len();
-        RowView { parts, key_columns, cells: Slots::none(), static_cells: Slots::none() }
+        RowView { parts, key_columns, cells: Slots::new(), static_cells: Vec::new() }
     }
 
-    /// Finds the cells that are wanted.
+    /// Finds the cells that are wanted. In their place: the slots are long to move.
+    #[inline]
     pub(super) fn find(&mut self, wanted: &Wanted) {
-        self.cells.find(self.parts.row, &wanted.regular);
-        self.static_cells.find(self.parts.partition.static_row, &wanted.statics);
+        self.cells.resize(wanted.regular.len(), None);
+        if let Some(row) = self.parts.row {
+            find(&mut self.cells, row, &wanted.regular);
+        }
+        self.static_cells.resize(wanted.statics.len(), None);
+        if let Some(row) = self.parts.partition.static_row {
+            find(&mut self.static_cells, row, &wanted.statics);
+        }
     }
 
     /// A value of the partition key.
@@ -169,12 +146,12 @@ impl<'r> RowView<'r> {
 
     /// The cell in a slot of the row.
     pub fn cell(&self, slot: usize) -> Option<&Cell<'r>> {
-        self.cells.get(slot)
+        self.cells.get(slot)?.as_ref()
     }
 
     /// The cell in a slot of the static row.
     pub fn static_cell(&self, slot: usize) -> Option<&Cell<'r>> {
-        self.static_cells.get(slot)
+        self.static_cells.get(slot)?.as_ref()
     }
 
     /// All cells of a column that is stored by element.

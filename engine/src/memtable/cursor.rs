@@ -218,6 +218,7 @@ impl Inside {
 
     /// Breaks when it shows something, continues when the slice is done.
     fn forward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
+        self.next_row(source, slice)?;
         loop {
             if compare(&self.at, &slice.end).is_ge() {
                 return self.close();
@@ -251,6 +252,24 @@ impl Inside {
                 _ => self.go_to(&slice.end),
             }
         }
+    }
+
+    /// What `forward` does behind a row of a partition of rows alone, without a look at what may lie over them: a scan
+    /// goes through here, row by row. Behind the last row of the slice it leaves the cursor where it is.
+    #[inline]
+    fn next_row(&mut self, source: &Source<'_>, slice: &Slice) -> ControlFlow<()> {
+        let Source { memtable: Memtable { arena, .. }, partition: Partition { rows, rare, .. } } =
+            source;
+        let (Some(place), None) = (self.row_place, rare) else { return ControlFlow::Continue(()) };
+        let Some((place, entry)) = rows.next(place) else { return ControlFlow::Continue(()) };
+        let (clustering, row) = entry.parts(arena);
+        if compare(clustering, &slice.end).is_ge() {
+            return ControlFlow::Continue(());
+        }
+        rows.prefetch_after(arena, place);
+        self.row.clear();
+        self.row.extend_from_slice(row);
+        self.shown(place, clustering)
     }
 
     /// As `forward`, from the end of the slice to its start.
@@ -318,8 +337,6 @@ impl Inside {
     }
 
     fn show(&mut self, source: &Source<'_>, place: Place, clustering: &[u8]) -> ControlFlow<()> {
-        self.at.clear();
-        self.at.extend_from_slice(clustering);
         let place = source.partition.rows.normalize(place);
         let entry = source.partition.rows.get(place).expect("a row that was found");
         self.row.clear();
@@ -329,6 +346,14 @@ impl Inside {
             source.partition.beside(Some(clustering)).chain([base]),
             &mut self.spare,
         );
+        self.shown(place, clustering)
+    }
+
+    /// `row` is shown, the one of this place.
+    #[inline]
+    fn shown(&mut self, place: Place, clustering: &[u8]) -> ControlFlow<()> {
+        self.at.clear();
+        self.at.extend_from_slice(clustering);
         self.row_place = Some(place);
         self.shows_row = true;
         ControlFlow::Break(())

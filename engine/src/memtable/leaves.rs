@@ -150,6 +150,17 @@ impl<E: Entry> Leaves<E> {
         self.normalize(Place { leaf: place.leaf, index: place.index + 1 })
     }
 
+    /// The entry behind the one at a place, and its place.
+    #[inline]
+    pub(super) fn next(&self, place: Place) -> Option<(Place, &E)> {
+        let Place { leaf, index } = place;
+        match self.leaves.get(leaf)?.get(index + 1) {
+            Some(entry) => Some((Place { leaf, index: index + 1 }, entry)),
+            // No leaf is empty.
+            None => Some((Place { leaf: leaf + 1, index: 0 }, self.leaves.get(leaf + 1)?.first()?)),
+        }
+    }
+
     /// The place before, if there is one.
     #[inline]
     pub(super) fn before(&self, place: Place) -> Option<Place> {
@@ -329,7 +340,9 @@ mod tests {
         let mut place = Place::START;
         for key in &model {
             assert_eq!(leaves.get(place), Some(key));
+            let next = leaves.next(place);
             place = leaves.after(place);
+            assert_eq!(next, leaves.get(place).map(|entry| (place, entry)));
         }
         assert_eq!(leaves.get(place), None);
     }

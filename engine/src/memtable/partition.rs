@@ -164,6 +164,12 @@ impl RowEntry {
         RowRef::trusted(&self.slot.get(arena)[self.clustering_len as usize..])
     }
 
+    /// The clustering key, and the bytes of the row.
+    #[inline]
+    pub(super) fn parts<'a>(&self, arena: &'a Arena) -> (&'a [u8], &'a [u8]) {
+        self.bytes(arena).split_at(self.clustering_len as usize)
+    }
+
     /// Replaces the row. The clustering key may come from the arena itself, so it is given again.
     pub(super) fn set_row(&mut self, arena: &mut Arena, clustering: &[u8], row: &[u8]) {
         assert_eq!(clustering.len(), self.clustering_len as usize, "the key of a row stays");
@@ -196,6 +202,11 @@ impl Rows {
                 Ordering::Less => (Place::SECOND, false),
                 order => (Place::START, order.is_eq()),
             },
+            // Where a partition begins, no entry is looked at: each would be far away in memory.
+            Rows::Many(rows) if clustering.is_empty() => {
+                let first = rows.get(Place::START);
+                (Place::START, first.is_some_and(|entry| entry.clustering_len == 0))
+            }
             Rows::Many(rows) => {
                 rows.find(prefix(clustering), |entry| compare(entry.clustering(arena), clustering))
             }
@@ -236,6 +247,15 @@ impl Rows {
         match self {
             Rows::None | Rows::One(_) => Place::SECOND,
             Rows::Many(rows) => rows.after(rows.normalize(place)),
+        }
+    }
+
+    /// The entry behind the one at a place that `normalize` gave, and its place.
+    #[inline]
+    pub(super) fn next(&self, place: Place) -> Option<(Place, &RowEntry)> {
+        match self {
+            Rows::None | Rows::One(_) => None,
+            Rows::Many(rows) => rows.next(place),
         }
     }
 

@@ -177,6 +177,18 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         }
     }
 
+    /// Gives what is wanted of the partition that the cursor comes to next, if there is one.
+    pub(super) async fn next_partition(
+        &mut self,
+        mut cursor: impl Cursor,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
+        match cursor.next_partition().await? {
+            true => self.partition(&mut cursor, scratch).await,
+            false => Ok(()),
+        }
+    }
+
     /// Gives what is wanted of the partition that the cursor has entered.
     pub(super) async fn partition(
         &mut self,

@@ -113,7 +113,7 @@ pub fn visible<'a>(
     let hidden = |cell: &Cell<'_>| drops.hides(cell.column, cell.timestamp);
     let is_whole = drops.is_empty() || !row.cells().any(|cell| hidden(&cell));
     if covering.is_none() && !row.is_mortal() && is_whole {
-        let empty = row.head().marker.is_none() && row.cells().next().is_none();
+        let empty = !row.has_marker() && row.cells().next().is_none();
         return (!empty).then_some(row);
     }
     let head = row.head();

@@ -52,7 +52,7 @@ impl<'v> Compared<'v> {
 
 /// How two integers compare, which need no other form for it; `None` for other types, and for values that are empty.
 #[inline]
-fn of_integers(ty: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering> {
+pub(super) fn of_integers(ty: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering> {
     match ty {
         CqlType::Int => {
             let number = |value: &[u8]| value.try_into().ok().map(i32::from_be_bytes);

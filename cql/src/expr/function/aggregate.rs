@@ -109,10 +109,17 @@ impl Accumulator {
     }
 
     /// How many bytes of values it keeps.
+    #[inline]
     pub fn bytes(&self) -> usize {
-        let bits = self.integers.bits() + self.decimals.unscaled.bits();
-        let user = self.user.as_ref().map_or(0, UserState::bytes);
-        self.best.as_ref().map_or(0, Vec::len) + (bits / 8) as usize + user
+        match self.aggregate {
+            Aggregate::CountRows | Aggregate::Count => 0,
+            Aggregate::Min | Aggregate::Max => self.best.as_ref().map_or(0, Vec::len),
+            Aggregate::Sum | Aggregate::Avg => {
+                let bits = self.integers.bits() + self.decimals.unscaled.bits();
+                (bits / 8) as usize
+            }
+            Aggregate::User => self.user.as_ref().map_or(0, UserState::bytes),
+        }
     }
 
     fn compare(&mut self, value: &[u8]) {
@@ -223,7 +230,14 @@ pub(super) fn merges(aggregate: Aggregate, ty: &CqlType) -> bool {
 }
 
 /// The integer in these bytes, if they are eight at most.
+#[inline]
 fn small_integer(value: &[u8]) -> Option<i64> {
+    // Nearly every one is an int or a bigint: they are read without a loop over their bytes.
+    match value.len() {
+        4 => return value.try_into().ok().map(i32::from_be_bytes).map(i64::from),
+        8 => return value.try_into().ok().map(i64::from_be_bytes),
+        _ => {}
+    }
     let first = *value.first()?;
     let mut bytes = [if first < 0x80 { 0 } else { 0xff }; 8];
     bytes.get_mut(8_usize.checked_sub(value.len())?..)?.copy_from_slice(value);
