@@ -146,7 +146,8 @@ impl<'a> Cursor<'a> {
         if first < 0x80 { Ok(u64::from(first)) } else { self.long_varint(first) }
     }
 
-    /// The rest of a number of several bytes. Not a part of every reader: nearly all lengths are short.
+    /// The number that begins with `first` and has more bytes; `Malformed` if these end, or say more than 64 bits. Not
+    /// inlined: nearly all numbers have one byte.
     #[inline(never)]
     fn long_varint(&mut self, first: u8) -> Result<u64> {
         let mut value = u64::from(first & 0x7F);

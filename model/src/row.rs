@@ -192,7 +192,7 @@ impl<'a> RowRef<'a> {
         Cells { cursor, timestamp: head.timestamp }
     }
 
-    /// Whether it lives even without cells, or did: it has a marker.
+    /// Whether the row has a marker, by which it lives even without cells; the marker may have expired.
     #[inline]
     pub fn has_marker(&self) -> bool {
         self.bytes.first().is_some_and(|flags| flags & MARKER != 0)
@@ -280,7 +280,7 @@ fn read_head(bytes: &[u8]) -> Result<(RowHead, Option<Written<'_>>, Cursor<'_>)>
     Ok((RowHead { timestamp, marker, deletion }, written, cursor))
 }
 
-/// A part of every walk over cells: as a call, a cell would be copied out of the result of each.
+/// The next cell; `Malformed` if there is none. Inlined into every walk: a call would give the cell back through memory.
 #[inline(always)]
 fn read_cell<'a>(cursor: &mut Cursor<'a>, row_timestamp: i64) -> Result<Cell<'a>> {
     let column = ColumnId(cursor.u16()?);

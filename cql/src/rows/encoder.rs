@@ -347,7 +347,8 @@ impl<'a> ResultEncoder<'a> {
         Ok(if is_enough { Flow::Enough } else { Flow::More })
     }
 
-    /// Appends a row; `false` if there is no space for all of it.
+    /// Appends a row; `false` if there is no space for all of it: its beginning stands behind `row_at` then. Apart from
+    /// `take`: what is left of a row is cut off without the view.
     fn put(&mut self, partition: &PartitionRef<'_>, row: Option<RowRef<'_>>) -> Result<bool> {
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
         let parts = RowParts { partition, clustering, row, once, time };

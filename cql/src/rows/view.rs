@@ -6,7 +6,7 @@
 //! slots                        2        5        none
 //! ```
 //!
-//! 1. `find` puts the cells of wanted columns into slots; of a column with several cells the first. All of them
+//! 1. `RowView::find` puts the cells of wanted columns into slots; of a column with several cells the first. All of them
 //!    `elements` gives, in another walk.
 //! 2. Values of the clustering key are decoded once a row, into memory that is kept. Values of the partition key are
 //!    found when they are asked for.
@@ -30,20 +30,20 @@ const INLINE: usize = 16;
 /// The cells of one row that are wanted, in the order they are wanted.
 type Slots<'r> = SmallVec<[Option<Cell<'r>>; INLINE]>;
 
-/// Finds the cells of `wanted`, which ascends as cells do; of a column with several cells the first. The walk ends at
-/// the last cell that is wanted.
-fn find<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]) {
+/// Puts the cells of `wanted`, which ascends as cells do, into their slots; of a column with several cells the first. The
+/// walk ends once every wanted column was found or passed.
+fn fill<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]) {
     let mut open = wanted.iter().zip(slots);
-    let Some(mut next) = open.next() else { return };
+    let Some((mut column, mut slot)) = open.next() else { return };
     for cell in row.cells() {
-        while *next.0 < cell.column {
+        while *column < cell.column {
             let Some(later) = open.next() else { return };
-            next = later;
+            (column, slot) = later;
         }
-        if *next.0 == cell.column {
-            *next.1 = Some(cell);
+        if *column == cell.column {
+            *slot = Some(cell);
             let Some(later) = open.next() else { return };
-            next = later;
+            (column, slot) = later;
         }
     }
 }
@@ -60,7 +60,7 @@ pub(super) struct ClusteringValues {
 }
 
 impl ClusteringValues {
-    /// Decodes the first `count` columns of a clustering key.
+    /// Decodes the values of these leading clustering columns; none without a key.
     pub(super) fn decode(
         &mut self,
         columns: &[Column],
@@ -69,6 +69,7 @@ impl ClusteringValues {
     ) -> Result<()> {
         self.bytes.clear();
         self.spans.clear();
+        // `count(*)` wants none: no reader is made.
         let Some(key) = key.filter(|_| !columns.is_empty()) else { return Ok(()) };
         let mut reader = ClusteringReader::new(key, written);
         for column in columns {
@@ -116,16 +117,16 @@ impl<'r> RowView<'r> {
         RowView { parts, key_columns, cells: Slots::new(), static_cells: Vec::new() }
     }
 
-    /// Finds the cells that are wanted. In their place: the slots are long to move.
+    /// Finds the cells that are wanted. Apart from `new`, on the view where it lies: the slots are long to move.
     #[inline]
     pub(super) fn find(&mut self, wanted: &Wanted) {
         self.cells.resize(wanted.regular.len(), None);
         if let Some(row) = self.parts.row {
-            find(&mut self.cells, row, &wanted.regular);
+            fill(&mut self.cells, row, &wanted.regular);
         }
         self.static_cells.resize(wanted.statics.len(), None);
         if let Some(row) = self.parts.partition.static_row {
-            find(&mut self.static_cells, row, &wanted.statics);
+            fill(&mut self.static_cells, row, &wanted.statics);
         }
     }
 
@@ -144,7 +145,7 @@ impl<'r> RowView<'r> {
         self.parts.clustering.get(index)
     }
 
-    /// The cell in a slot of the row.
+    /// The cell in a slot of the row; `None` if the row has none, or nothing was [looked for](RowView::find).
     pub fn cell(&self, slot: usize) -> Option<&Cell<'r>> {
         self.cells.get(slot)?.as_ref()
     }

@@ -338,8 +338,9 @@ impl<C: MergeInput> Cursor for Merge<C> {
     }
 
     async fn next(&mut self) -> Result<bool> {
-        // What `go_to_fragment` and `take_rows` do with one lane, without their loops: scans of one run go through here,
-        // row by row. A change takes the long way.
+        // What `go_to_fragment` and `take_rows` do with one lane, without their loops: a range of a table that is one
+        // run, or a key in one file, goes through here row by row. (It was measured on memtables, which are not merged
+        // any more when alone: `memtable/prefetch.rs`.) A change takes the long way.
         if let Some(lane) = self.single_lane() {
             lane.at_fragment = lane.cursor.next().await?;
             lane.needs_next = lane.at_fragment && !lane.cursor.fragment().is_change();

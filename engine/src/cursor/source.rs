@@ -9,7 +9,7 @@
 //! Invariants: each source keeps what `cursor.rs` demands of every cursor. A kind that can leave nothing unopened or
 //! unread answers `None` (`unopened`, `unread`): then the merge takes its first partition and fragment at once.
 //!
-//! Not here: which sources a read has (`read.rs`), the order in which they are opened and read (`merge.rs`).
+//! Not here: which sources a read has, and a memtable that is all that is read (`read.rs`), the order in which they are opened and read (`merge.rs`).
 
 use model::TokenRange;
 

@@ -6,7 +6,8 @@
 //! 1. A tombstone that came after the cursor passed its start is shown as a change where the cursor
 //!    stands. Rows that it took out of the memtable so never uncover older ones in an sstable.
 //! 2. The same for a partition tombstone that came after the head was shown.
-//! 3. Rows that the memtable's own tombstones cover are passed over a leaf at a time, as far as nothing newer is among
+//! 3. Where a partition's tombstone covers all of the memtable, nothing of the partition is shown but its head.
+//! 4. Rows that the memtable's own tombstones cover are passed over a leaf at a time, as far as nothing newer is among
 //!    them; what is left of them is shown.
 
 use std::cell::RefCell;
@@ -52,7 +53,8 @@ struct Inside {
     at_done: bool,
     /// The deletion that was last shown to hold.
     in_force: Deletion,
-    /// The row shown last, while the version stands.
+    /// The row shown last, while the version stands. If set, it is the place of an entry whose key is `at`, and forward
+    /// `at_done` holds.
     row_place: Option<Place>,
     row: Vec<u8>,
     spare: Vec<u8>,
@@ -140,7 +142,9 @@ impl<'c> MemtableCursor<'c> {
             unite(&mut whole, partition.beside(None).chain([base]), &mut Vec::new());
             whole
         });
-        self.inside.slices_done = 0;
+        let newest = memtable.newest().filter(|_| !self.deletion.is_none());
+        let is_covered = newest.is_some_and(|newest| self.deletion.covers(newest));
+        self.inside.slices_done = if is_covered { self.span.slices.len() } else { 0 };
         self.inside.enter_slice(&self.span);
         true
     }
@@ -254,22 +258,25 @@ impl Inside {
         }
     }
 
-    /// What `forward` does behind a row of a partition of rows alone, without a look at what may lie over them: a scan
-    /// goes through here, row by row. Behind the last row of the slice it leaves the cursor where it is.
+    /// Shows the next row and breaks, if the place of the last one is known and the partition has nothing rare: then no
+    /// deletion holds or is in force, and no row has parts. Otherwise, and behind the last row of the slice, it changes
+    /// nothing and continues: `forward` decides. A scan goes through here, row by row.
     #[inline]
     fn next_row(&mut self, source: &Source<'_>, slice: &Slice) -> ControlFlow<()> {
-        let Source { memtable: Memtable { arena, .. }, partition: Partition { rows, rare, .. } } =
-            source;
-        let (Some(place), None) = (self.row_place, rare) else { return ControlFlow::Continue(()) };
-        let Some((place, entry)) = rows.next(place) else { return ControlFlow::Continue(()) };
-        let (clustering, row) = entry.parts(arena);
+        let Partition { rows, rare: None, .. } = source.partition else {
+            return ControlFlow::Continue(());
+        };
+        let next = self.row_place.and_then(|place| rows.next(place));
+        let Some((place, entry)) = next else { return ControlFlow::Continue(()) };
+        let arena = &source.memtable.arena;
+        let (clustering, row) = entry.key_and_row(arena);
         if compare(clustering, &slice.end).is_ge() {
             return ControlFlow::Continue(());
         }
         rows.prefetch_after(arena, place);
         self.row.clear();
-        self.row.extend_from_slice(row);
-        self.shown(place, clustering)
+        self.row.extend_from_slice(row.bytes());
+        self.stand_at(place, clustering)
     }
 
     /// As `forward`, from the end of the slice to its start.
@@ -346,12 +353,12 @@ impl Inside {
             source.partition.beside(Some(clustering)).chain([base]),
             &mut self.spare,
         );
-        self.shown(place, clustering)
+        self.stand_at(place, clustering)
     }
 
-    /// `row` is shown, the one of this place.
+    /// The cursor stands at this row now, whose bytes are in `row`.
     #[inline]
-    fn shown(&mut self, place: Place, clustering: &[u8]) -> ControlFlow<()> {
+    fn stand_at(&mut self, place: Place, clustering: &[u8]) -> ControlFlow<()> {
         self.at.clear();
         self.at.extend_from_slice(clustering);
         self.row_place = Some(place);

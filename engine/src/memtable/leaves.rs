@@ -150,13 +150,14 @@ impl<E: Entry> Leaves<E> {
         self.normalize(Place { leaf: place.leaf, index: place.index + 1 })
     }
 
-    /// The entry behind the one at a place, and its place.
+    /// The place after one that `normalize` gave, and the entry there, if there is one. (`after` and `get` would find the
+    /// leaf three times.)
     #[inline]
     pub(super) fn next(&self, place: Place) -> Option<(Place, &E)> {
         let Place { leaf, index } = place;
         match self.leaves.get(leaf)?.get(index + 1) {
             Some(entry) => Some((Place { leaf, index: index + 1 }, entry)),
-            // No leaf is empty.
+            // No leaf is empty: the first entry of the next one is the next.
             None => Some((Place { leaf: leaf + 1, index: 0 }, self.leaves.get(leaf + 1)?.first()?)),
         }
     }

@@ -39,6 +39,7 @@ pub(super) struct Partition {
     pub(super) token: Token,
     pub(super) key: Text,
     pub(super) rows: Rows,
+    /// Once there it stays, however little is left in it: to readers its absence says that no deletion was ever shown.
     pub(super) rare: Option<Box<Rare>>,
 }
 
@@ -161,13 +162,14 @@ impl RowEntry {
 
     #[inline]
     pub(super) fn row<'a>(&self, arena: &'a Arena) -> RowRef<'a> {
-        RowRef::trusted(&self.slot.get(arena)[self.clustering_len as usize..])
+        self.key_and_row(arena).1
     }
 
-    /// The clustering key, and the bytes of the row.
+    /// The clustering key and the row, from one look into the arena.
     #[inline]
-    pub(super) fn parts<'a>(&self, arena: &'a Arena) -> (&'a [u8], &'a [u8]) {
-        self.bytes(arena).split_at(self.clustering_len as usize)
+    pub(super) fn key_and_row<'a>(&self, arena: &'a Arena) -> (&'a [u8], RowRef<'a>) {
+        let (clustering, row) = self.bytes(arena).split_at(self.clustering_len as usize);
+        (clustering, RowRef::trusted(row))
     }
 
     /// Replaces the row. The clustering key may come from the arena itself, so it is given again.
@@ -202,7 +204,8 @@ impl Rows {
                 Ordering::Less => (Place::SECOND, false),
                 order => (Place::START, order.is_eq()),
             },
-            // Where a partition begins, no entry is looked at: each would be far away in memory.
+            // The empty key, where a partition begins, is before all others: the first entry says whether it is
+            // there, and no key is fetched from the arena.
             Rows::Many(rows) if clustering.is_empty() => {
                 let first = rows.get(Place::START);
                 (Place::START, first.is_some_and(|entry| entry.clustering_len == 0))
@@ -250,7 +253,7 @@ impl Rows {
         }
     }
 
-    /// The entry behind the one at a place that `normalize` gave, and its place.
+    /// The place after one that `normalize` gave, and the entry there, if there is one.
     #[inline]
     pub(super) fn next(&self, place: Place) -> Option<(Place, &RowEntry)> {
         match self {

@@ -302,6 +302,40 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Rows of more than a leaf, and no tombstone, whose next one is the next entry: but not after an insert.
+    #[test]
+    fn rows_that_come_while_a_cursor_stands_are_shown_if_they_lie_behind_it(
+        first in prop::collection::btree_set(any::<u8>(), 100..200),
+        later in prop::collection::vec((0..200usize, any::<u8>()), 0..60),
+        borders in prop::collection::btree_set(any::<u8>(), 2..6),
+    ) {
+        let memtable = Rc::new(RefCell::new(Memtable::default()));
+        let put = |at: u8| insert(&mut memtable.borrow_mut(), &(1, vec![row(at, 1)]));
+        first.iter().copied().for_each(put);
+        let mut all = first;
+        let borders: Vec<u8> = borders.into_iter().collect();
+        let borders: Vec<(u8, u8)> = borders.chunks_exact(2).map(|b| (b[0], b[1])).collect();
+        let slices = slices_of(&borders);
+        let span = Span { scope: Scope::Key(token(1), &[1]), slices: &slices, reversed: false };
+        let mut cursor = MemtableCursor::new(memtable.clone(), span);
+        prop_assert!(block_on(cursor.next_partition()).unwrap());
+        let mut passed = None;
+        for moves in 0.. {
+            for &(_, at) in later.iter().filter(|(before, _)| *before == moves) {
+                put(at);
+                all.insert(at);
+            }
+            let inside = |at: &&u8| borders.iter().any(|(start, end)| start <= at && *at < end);
+            let next = all.iter().filter(|at| Some(**at) > passed).find(inside).copied();
+            prop_assert_eq!(block_on(cursor.next()).unwrap(), next.is_some());
+            let Some(at) = next else { break };
+            prop_assert_eq!(cursor.fragment().position(), &[at]);
+            passed = Some(at);
+        }
+    }
+}
+
 fn row(clustering: u8, timestamp: i64) -> Change {
     Change::Row { clustering, column: 1, timestamp, bytes: 10 }
 }

@@ -177,18 +177,6 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         }
     }
 
-    /// Gives what is wanted of the partition that the cursor comes to next, if there is one.
-    pub(super) async fn next_partition(
-        &mut self,
-        mut cursor: impl Cursor,
-        scratch: &mut Scratch,
-    ) -> Result<()> {
-        match cursor.next_partition().await? {
-            true => self.partition(&mut cursor, scratch).await,
-            false => Ok(()),
-        }
-    }
-
     /// Gives what is wanted of the partition that the cursor has entered.
     pub(super) async fn partition(
         &mut self,
@@ -218,14 +206,14 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         while !self.is_done() && cursor.next().await? {
             match cursor.fragment() {
                 // A merge has passed bounds of which nothing is to be seen.
-                Fragment::Change { deletion, .. } if deletion == in_force => {
+                Fragment::Change { deletion: change, .. } if change == in_force => {
                     self.work_of(COVERED_BOUNDS_AT_ONCE_MAX, 0);
                 }
-                Fragment::Change { deletion, .. } => {
+                Fragment::Change { deletion: change, .. } => {
                     self.work(0);
-                    self.passes(None, deletion);
-                    self.pass_change(in_force, deletion)?;
-                    in_force = deletion;
+                    self.passes(None, change);
+                    self.pass_change(deletion, (in_force, change))?;
+                    in_force = change;
                 }
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());
@@ -245,9 +233,14 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         self.static_alone(&partition)
     }
 
-    /// Counts a change of range deletions, from one to another.
-    fn pass_change(&mut self, before: Deletion, after: Deletion) -> Result<()> {
-        let is_counted = |deletion: Deletion| !deletion.is_none() && !self.purge.drops(deletion);
+    /// Counts a change of range deletions, from one to another. What the partition's tombstone covers is not seen.
+    fn pass_change(
+        &mut self,
+        of_partition: Deletion,
+        (before, after): (Deletion, Deletion),
+    ) -> Result<()> {
+        let is_counted =
+            |deletion: Deletion| deletion > of_partition && !self.purge.drops(deletion);
         if !is_counted(before) && !is_counted(after) {
             return Ok(());
         }

@@ -300,24 +300,89 @@ fn tombstones_past_their_grace_are_not_counted() {
     }
 }
 
-/// How often a read of the record asks whether to pause.
-fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
+/// Appends the deletion of a partition.
+fn delete_partition(record: &mut Vec<u8>, key: u8, timestamp: i64) {
+    let token = Token(i64::from(key));
+    let key = [key];
+    let mut m = MutationBuilder::begin(record, definition().id, token, &key);
+    m.delete_partition(Deletion { timestamp, local_s: 1 });
+    m.finish();
+}
+
+/// Before: a memtable that was read without a merge showed what the partition's tombstone covers, and all counted.
+/// (Cassandra: `RowAndDeletionMergeIterator` leaves out range tombstones that the partition's supersedes.)
+#[test]
+fn range_tombstones_under_that_of_their_partition_are_not_counted() {
+    let world: World = [(1, (None, (1..9).map(|at| (at, 1)).collect()))].into();
+    for (whole, others, wanted) in [
+        (Some(9), None, (0, 0)),
+        // Something of the memtable is newer: what is covered is passed, and not counted.
+        (Some(9), Some(12), (0, 0)),
+        (Some(8), None, (0, 4)),
+        (None, None, (4, 4)),
+    ] {
+        let mut record = record(&world, &[(1, 0, 3), (1, 5, 7)]);
+        whole.into_iter().for_each(|timestamp| delete_partition(&mut record, 1, timestamp));
+        others.into_iter().for_each(|timestamp| delete_partition(&mut record, 2, timestamp));
+        for overlays in [Vec::new(), vec![SharedMemtable::default()]] {
+            let (_, end) = read_over(&record, &any_whole(), overlays, &no_pause);
+            assert_eq!((end.rows, end.tombstones), wanted, "{whole:?} {others:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn a_memtable_alone_gives_what_a_merge_of_it_gives(
+        world in any_world(),
+        deleted in prop::collection::vec((0..6u8, 0..12u8, 0..13u8), 0..3),
+        whole in prop::option::of((0..6u8, 4..11i64)),
+        command in any_command(),
+        page_rows in 1..5u64,
+    ) {
+        let (mut record, mut command) = (record(&world, &deleted), command);
+        whole.into_iter().for_each(|(key, at)| delete_partition(&mut record, key, at));
+        command.limits.page_rows = page_rows;
+        let (rows, end) = read_over(&record, &command, Vec::new(), &no_pause);
+        let overlays = vec![SharedMemtable::default()];
+        let (merged, merged_end) = read_over(&record, &command, overlays, &no_pause);
+        prop_assert_eq!(rows.0, merged.0);
+        prop_assert_eq!(end, merged_end);
+    }
+}
+
+/// Reads the record from a memtable, over which others may lie.
+fn read_over(
+    record: &[u8],
+    command: &ReadCommand,
+    overlays: Vec<SharedMemtable>,
+    pause: &dyn Pause,
+) -> (Taken, ReadEnd) {
     let mut memtable = Memtable::default();
     for mutation in MutationRef::of_trusted_record(record) {
         memtable.insert(&mutation.unwrap());
     }
     let definition = definition();
     let table = Table::of_memtable(memtable, &definition);
-    let (drops, wait_policy, asked) = (table.drops(), WaitPolicy::Endless, Count::new(0));
-    let pause = async || asked.set(asked.get() + 1);
+    let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
     let mut taken = Taken::default();
-    let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, &pause));
-    let (overlays, lookup_policy) = (Vec::new(), LookupPolicy::Never);
+    let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, pause));
+    let lookup_policy = LookupPolicy::Never;
     let (table, definition, drops) = (&table, &definition, &drops);
     let turns = None;
     let read =
         Read { table, definition, drops, command, wait_policy, overlays, lookup_policy, turns };
     without_waiting(read.run(&mut page, &mut Scratch::default())).unwrap();
+    let end = page.end();
+    (taken, end)
+}
+
+/// How often a read of the record asks whether to pause.
+fn pauses_of(record: &[u8], command: &ReadCommand) -> u32 {
+    let asked = Count::new(0);
+    let pause = async || asked.set(asked.get() + 1);
+    read_over(record, command, Vec::new(), &pause);
     asked.get()
 }
 

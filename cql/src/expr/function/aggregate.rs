@@ -232,11 +232,12 @@ pub(super) fn merges(aggregate: Aggregate, ty: &CqlType) -> bool {
 /// The integer in these bytes, if they are eight at most.
 #[inline]
 fn small_integer(value: &[u8]) -> Option<i64> {
-    // Nearly every one is an int or a bigint: they are read without a loop over their bytes.
-    match value.len() {
-        4 => return value.try_into().ok().map(i32::from_be_bytes).map(i64::from),
-        8 => return value.try_into().ok().map(i64::from_be_bytes),
-        _ => {}
+    // Nearly every one is an int or a bigint, read without a copy of a length that is not known.
+    if let Ok(int) = value.try_into() {
+        return Some(i32::from_be_bytes(int).into());
+    }
+    if let Ok(bigint) = value.try_into() {
+        return Some(i64::from_be_bytes(bigint));
     }
     let first = *value.first()?;
     let mut bytes = [if first < 0x80 { 0 } else { 0xff }; 8];
