@@ -145,7 +145,7 @@ impl<'r> RowView<'r> {
         self.parts.clustering.get(index)
     }
 
-    /// The cell in a slot of the row; `None` if the row has none, or nothing was [looked for](RowView::find).
+    /// The cell in a slot of the row; `None` if the row has none, or nothing was looked for.
     pub fn cell(&self, slot: usize) -> Option<&Cell<'r>> {
         self.cells.get(slot)?.as_ref()
     }
