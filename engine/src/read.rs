@@ -15,8 +15,9 @@
 //! 5. A read sees every write that was answered before it began. What is written while it waits it may see or not,
 //!    row by row; it never sees an older value than one that it could have seen when it began.
 //! 6. A read that may wait gives its rows to a `&mut dyn RowSink`, by one virtual call each, and so is compiled once for
-//!    all of its callers (its loop twice: over a memtable alone, and over a merge): half of a release build was copies of it. [`Engine::read_cached`], which answers inside a pass,
-//!    is compiled for each type of sink. What both use takes an `S: RowSink + ?Sized`.
+//!    all of its callers (its loop twice: over a memtable alone, and over a merge): half of a release build was copies
+//!    of it. [`Engine::read_cached`], which answers inside a pass, is compiled for each type of sink. What both use takes
+//!    an `S: RowSink + ?Sized`.
 
 mod by_vectors;
 mod candidates;

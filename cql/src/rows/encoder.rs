@@ -11,12 +11,19 @@
 //! 3. `finish` ends the last group, and brings rows of several partitions into their order.
 //!
 //! Invariants: all that is written stands behind `start`; a result has no more than `RESULT_BYTES_MAX`
-//! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing is taken after it. Not here: which rows are read and where
-//! a page ends (`engine`), the frame around the rows (`frame/response/result.rs`).
+//! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing is
+//! taken after it.
+//!
+//! Not here: which rows are read and where a page ends (`engine`), the state of a group (`encoder/grouping.rs`), the
+//! frame around the rows (`frame/response/result.rs`).
 
+mod grouping;
 mod ordered;
 mod part;
+#[cfg(test)]
+mod tests;
 
+use grouping::{Group, Grouping, new_accumulators};
 use model::bytes::compare;
 use model::key;
 use model::read::{Flow, PartitionRef, Resume, RowSink};
@@ -28,8 +35,7 @@ pub use part::{OpenGroup, ResultPart};
 use super::view::{ClusteringValues, RowParts, RowView};
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
-use crate::expr::function::Accumulator;
-use crate::expr::{Env, Evaluated, Selection, check_result_bytes};
+use crate::expr::{Selection, check_result_bytes};
 use crate::limits::{PAGE_ANSWER_BYTES, RESULT_BYTES_MAX};
 use crate::planted::{Bug, planted};
 
@@ -67,53 +73,6 @@ pub struct Shape<'a> {
     pub full_page_goes_on: bool,
     /// Whether stored values may have an old form.
     pub has_old_form: bool,
-}
-
-/// What terms read when a group ends.
-struct Group<'g> {
-    firsts: &'g [Option<Vec<u8>>],
-    aggregates: &'g [Option<Vec<u8>>],
-    once: &'g [Option<Vec<u8>>],
-    time: &'g StatementTime<'g>,
-}
-
-impl Env for Group<'_> {
-    fn time(&self) -> &StatementTime<'_> {
-        self.time
-    }
-
-    fn once(&self, slot: usize) -> Option<&[u8]> {
-        self.once[slot].as_deref()
-    }
-
-    fn aggregate(&self, slot: usize) -> Option<&[u8]> {
-        self.aggregates[slot].as_deref()
-    }
-
-    fn first(&self, slot: usize) -> Option<&[u8]> {
-        self.firsts[slot].as_deref()
-    }
-}
-
-/// The rows of a group so far.
-struct Grouping {
-    /// How many columns of the primary key make a group; `None`: all rows are one group.
-    by: Option<usize>,
-    current: Option<Vec<u8>>,
-    /// What the group is ordered by: that of its first row.
-    order_key: Vec<u8>,
-    accumulators: Vec<Accumulator>,
-    firsts: Vec<Option<Vec<u8>>>,
-    first_bytes: usize,
-    /// How many groups a partition may give, and the partition that gave so many.
-    per_partition: u64,
-    partition: (Vec<u8>, u64),
-    /// The last row that was taken, if the groups have pages.
-    last: Option<Resume>,
-    pages: bool,
-    full_page_goes_on: bool,
-    /// The page has ended, behind the last row that was taken.
-    is_page_over: bool,
 }
 
 /// Turns rows of storage into rows of the answer, at the end of a buffer.
@@ -161,25 +120,7 @@ impl<'a> ResultEncoder<'a> {
         out: &'a mut Vec<u8>,
     ) -> Result<ResultEncoder<'a>> {
         let selection = shape.selection;
-        let grouping = selection.is_aggregate().then(|| {
-            Box::new(Grouping {
-                by: shape.group_by,
-                current: None,
-                order_key: Vec::new(),
-                accumulators: Vec::new(),
-                firsts: Vec::new(),
-                first_bytes: 0,
-                per_partition: shape.groups_per_partition,
-                partition: match shape.after {
-                    Some(after) => (after.key.clone(), after.rows_of_partition),
-                    None => (Vec::new(), 0),
-                },
-                last: None,
-                pages: shape.pages_groups,
-                full_page_goes_on: shape.full_page_goes_on,
-                is_page_over: false,
-            })
-        });
+        let grouping = selection.is_aggregate().then(|| Box::new(Grouping::new(&shape)));
         Ok(ResultEncoder {
             selection,
             table: shape.table,
@@ -347,8 +288,8 @@ impl<'a> ResultEncoder<'a> {
         Ok(if is_enough { Flow::Enough } else { Flow::More })
     }
 
-    /// Appends a row; `false` if there is no space for all of it: its beginning stands behind `row_at` then. Apart from
-    /// `take`: what is left of a row is cut off without the view.
+    /// Appends a row; `false` if the result has no space for all of its bytes: then the caller cuts off those behind
+    /// `row_at`.
     fn put(&mut self, partition: &PartitionRef<'_>, row: Option<RowRef<'_>>) -> Result<bool> {
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
         let parts = RowParts { partition, clustering, row, once, time };
@@ -493,180 +434,5 @@ impl RowSink for ResultEncoder<'_> {
     #[inline]
     fn is_costly(&self) -> bool {
         self.selection.calls_users
-    }
-}
-
-fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {
-    selection.aggregates.iter().map(|(signature, _)| Accumulator::new(signature)).collect()
-}
-
-impl Grouping {
-    /// Whether a partition may give one more group; counts it.
-    fn opens_in(&mut self, partition: &PartitionRef<'_>) -> bool {
-        if self.by.is_none() || self.per_partition == u64::MAX {
-            return true;
-        }
-        if self.partition.0 != partition.key {
-            self.partition = (partition.key.to_vec(), 0);
-        }
-        self.partition.1 += 1;
-        self.partition.1 <= self.per_partition
-    }
-
-    /// Remembers a row that is taken, if a page may end behind it.
-    fn pass(&mut self, partition: &PartitionRef<'_>, clustering: Option<&[u8]>) {
-        if !self.pages {
-            return;
-        }
-        self.last.get_or_insert_with(Resume::at_start).advance(partition, clustering);
-    }
-
-    /// Adds a row, which begins the group if none is open. Gives the bytes that the group keeps.
-    fn add(&mut self, selection: &Selection, view: &RowView<'_>, key: Vec<u8>) -> Result<usize> {
-        if self.current.is_none() {
-            self.current = Some(key);
-            self.accumulators = new_accumulators(selection);
-            self.firsts.clear();
-            self.first_bytes = 0;
-            for first in &selection.firsts {
-                let value = first.eval(view)?.into_bytes();
-                self.first_bytes += value.as_ref().map_or(0, Vec::len);
-                check_result_bytes(self.first_bytes)?;
-                self.firsts.push(value);
-            }
-        }
-        let mut bytes = self.first_bytes;
-        for (accumulator, (_, arguments)) in self.accumulators.iter_mut().zip(&selection.aggregates)
-        {
-            match arguments.first() {
-                _ if accumulator.is_user() => {
-                    let values = arguments.iter().map(|argument| argument.eval(view));
-                    let values = values.collect::<Result<Vec<_>>>()?;
-                    let row: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
-                    accumulator.add_all(&row, view.time())?;
-                }
-                Some(argument) => accumulator.add(argument.eval(view)?.bytes())?,
-                None => accumulator.add(None)?,
-            }
-            bytes += accumulator.bytes();
-            check_result_bytes(bytes)?;
-        }
-        Ok(bytes)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use model::cell::Life;
-    use model::key::{put_clustering, put_partition_key};
-    use model::row::{Cell, RowHead};
-    use model::{MutationBuilder, RowBuilder, Token};
-
-    use crate::limits::RESULT_BYTES_MAX;
-    use crate::testing::Database;
-
-    /// Before: only whole rows were counted: 30,000 times a cell of 1 MB ended the process.
-    #[test]
-    fn a_row_that_selects_a_large_cell_often_is_refused_before_it_is_made() {
-        let mut db = Database::with("k int PRIMARY KEY, v text");
-        db.ok(&format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(1 << 20)));
-        let times = |one: &str| vec![one; 30_000].join(", ");
-        let result = format!("the result has more than {RESULT_BYTES_MAX} bytes");
-        for selected in [times("v"), times("max(v)"), format!("count(*), {}", times("v"))] {
-            let error = db.err(&format!("SELECT {selected} FROM t"));
-            assert!(error.starts_with(&result), "{error}");
-        }
-        for one in [format!("[{}]", times("v")), format!("({})", times("v"))] {
-            let error = db.err(&format!("SELECT {one} FROM t"));
-            assert_eq!(error, "a value has more than 16711680 bytes");
-        }
-        let sum = vec!["v"; 30].join(" + ");
-        assert_eq!(
-            db.err(&format!("SELECT {sum} FROM t")),
-            "the operation 'text + text' failed: the text has more than 16711680 bytes"
-        );
-    }
-
-    /// Before: 92 rows of 70 times the same 10 KB, measured as they are stored, were more than a result may be.
-    #[test]
-    fn a_page_that_selects_a_cell_often_ends_before_it_is_too_large() {
-        let mut db = Database::with("k int, c int, v text, PRIMARY KEY (k, c)");
-        db.page_rows = Some(5_000);
-        let value = "x".repeat(10_000);
-        for row in 0..100 {
-            let (k, c) = (row / 30, row % 30);
-            db.ok(&format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, '{value}')"));
-        }
-        let often = vec!["v"; 70].join(", ");
-        let key = |row: &str| row.split(", ").take(2).collect::<Vec<_>>().join(" ");
-        let all = db.ok(&format!("SELECT k, c, {often} FROM t"));
-        let mut keys: Vec<String> = all.lines().map(key).collect();
-        keys.sort();
-        keys.dedup();
-        assert_eq!((all.lines().count(), keys.len()), (100, 100), "none is lost, none is doubled");
-        let limited = db.ok(&format!("SELECT k, c, {often} FROM t LIMIT 95"));
-        assert_eq!(limited.lines().count(), 95);
-        db.page_rows = None;
-        let whole = db.err(&format!("SELECT k, c, {often} FROM t"));
-        assert!(whole.starts_with("the result has more than"), "{whole}");
-    }
-
-    /// Before: the next page began by a key that no partition is stored by, and was refused.
-    #[test]
-    fn groups_of_keys_that_were_stored_without_lengths_come_in_pages() {
-        let mut db = Database::with("k vector<smallint, 2>, c int, PRIMARY KEY (k, c)");
-        let table = db.schema.table("ks", "t").expect("just made").clone();
-        for old in [[0, 1, 0, 2], [0, 3, 0, 4], [0, 5, 0, 6]] {
-            let (mut key, mut record) = (Vec::new(), Vec::new());
-            put_partition_key([&old[..]].into_iter(), &mut key).expect("a short key");
-            let token = Token::of_key(&key);
-            let mut mutation = MutationBuilder::begin(&mut record, table.id, token, &key);
-            for c in 0..3i32 {
-                let mut clustering = Vec::new();
-                let value = c.to_be_bytes();
-                let values = [&value[..]].into_iter();
-                put_clustering(&table, values, &mut clustering).expect("a short key");
-                let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(5) };
-                mutation.row(&clustering, |out| {
-                    RowBuilder::begin(out, &head);
-                });
-            }
-            mutation.finish();
-            db.apply(&record);
-        }
-        for text in [
-            "SELECT k, count(*) FROM t GROUP BY k",
-            "SELECT k, c, count(*) FROM t GROUP BY k, c PER PARTITION LIMIT 2",
-        ] {
-            db.page_rows = None;
-            let whole = db.ok(text);
-            assert!(whole.lines().count() >= 3, "{whole}");
-            db.page_rows = Some(1);
-            assert_eq!(db.ok(text), whole);
-            assert!(db.pages.get() >= 3, "{text}");
-        }
-    }
-
-    /// What versions before lengths wrote: two smallints as four bytes, in a value and as a key.
-    #[test]
-    fn vectors_stored_without_lengths_are_answered_with_them() {
-        let mut db = Database::with("k vector<smallint, 2> PRIMARY KEY, v vector<smallint, 2>");
-        let table = db.schema.table("ks", "t").expect("just made").clone();
-        let old = [0, 1, 0, 2];
-        let mut key = Vec::new();
-        put_partition_key([&old[..]].into_iter(), &mut key).expect("a short key");
-        let mut record = Vec::new();
-        let token = Token::of_key(&key);
-        let mut mutation = MutationBuilder::begin(&mut record, table.id, token, &key);
-        mutation.row(&[], |out| {
-            let id = table.column("v").expect("it has one").id;
-            RowBuilder::begin(out, &RowHead::bare(5)).cell(&Cell::live(id, 5, &old));
-        });
-        mutation.finish();
-        db.apply(&record);
-        assert_eq!(db.ok("SELECT k, v FROM t"), "[1, 2], [1, 2]");
-        let query = "SELECT k FROM t WHERE v = [1, 2] ALLOW FILTERING";
-        assert_eq!(db.ok(query), "[1, 2]");
-        assert_eq!(db.ok("SELECT count(*) FROM t"), "1");
     }
 }

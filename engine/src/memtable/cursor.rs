@@ -53,8 +53,8 @@ struct Inside {
     at_done: bool,
     /// The deletion that was last shown to hold.
     in_force: Deletion,
-    /// The row shown last, while the version stands. If set, it is the place of an entry whose key is `at`, and forward
-    /// `at_done` holds.
+    /// The place of the row shown last, as long as the memtable has the version that it had then. If there is one, `at`
+    /// is the clustering key of that row, and forward `at_done` is true.
     row_place: Option<Place>,
     row: Vec<u8>,
     spare: Vec<u8>,

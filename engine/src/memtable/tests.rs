@@ -10,9 +10,10 @@
 //! The order of inserts, and inserting twice, must make no difference. Tests after that are about memory: what rows in
 //! place, growing rows and rows in parts cost.
 //!
-//! Not here: long deleted stretches (`covered.rs`), what is read beside files (`read/tests.rs` and `engine/tests`).
+//! Not here: long deleted stretches (`covered.rs`), changes while a cursor stands (`cursor.rs`), what is read beside files (`read/tests.rs` and `engine/tests`).
 
 mod covered;
+mod cursor;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -302,40 +303,6 @@ proptest! {
     }
 }
 
-proptest! {
-    /// Rows of more than a leaf, and no tombstone, whose next one is the next entry: but not after an insert.
-    #[test]
-    fn rows_that_come_while_a_cursor_stands_are_shown_if_they_lie_behind_it(
-        first in prop::collection::btree_set(any::<u8>(), 100..200),
-        later in prop::collection::vec((0..200usize, any::<u8>()), 0..60),
-        borders in prop::collection::btree_set(any::<u8>(), 2..6),
-    ) {
-        let memtable = Rc::new(RefCell::new(Memtable::default()));
-        let put = |at: u8| insert(&mut memtable.borrow_mut(), &(1, vec![row(at, 1)]));
-        first.iter().copied().for_each(put);
-        let mut all = first;
-        let borders: Vec<u8> = borders.into_iter().collect();
-        let borders: Vec<(u8, u8)> = borders.chunks_exact(2).map(|b| (b[0], b[1])).collect();
-        let slices = slices_of(&borders);
-        let span = Span { scope: Scope::Key(token(1), &[1]), slices: &slices, reversed: false };
-        let mut cursor = MemtableCursor::new(memtable.clone(), span);
-        prop_assert!(block_on(cursor.next_partition()).unwrap());
-        let mut passed = None;
-        for moves in 0.. {
-            for &(_, at) in later.iter().filter(|(before, _)| *before == moves) {
-                put(at);
-                all.insert(at);
-            }
-            let inside = |at: &&u8| borders.iter().any(|(start, end)| start <= at && *at < end);
-            let next = all.iter().filter(|at| Some(**at) > passed).find(inside).copied();
-            prop_assert_eq!(block_on(cursor.next()).unwrap(), next.is_some());
-            let Some(at) = next else { break };
-            prop_assert_eq!(cursor.fragment().position(), &[at]);
-            passed = Some(at);
-        }
-    }
-}
-
 fn row(clustering: u8, timestamp: i64) -> Change {
     Change::Row { clustering, column: 1, timestamp, bytes: 10 }
 }
@@ -368,38 +335,6 @@ fn a_growing_row_is_copied_only_every_so_often() {
     }
     // 1000 cells of about 12 bytes. Copied each time this would be six megabytes.
     assert!(memtable.bytes() < 200_000, "{}", memtable.bytes());
-}
-
-/// A row that a tombstone took out while the cursor stood before it must not uncover what an
-/// sstable has below: the tombstone shows up as a change.
-#[test]
-fn a_tombstone_that_comes_behind_the_cursor_is_shown() {
-    for whole_partition in [false, true] {
-        let memtable = Rc::new(RefCell::new(Memtable::default()));
-        insert(&mut memtable.borrow_mut(), &(1, (0..9).map(|at| row(at, 5)).collect()));
-        let slices = [Slice::all()];
-        let scope = Scope::Range(TokenRange::ALL);
-        for reversed in [false, true] {
-            let span = Span { scope, slices: &slices, reversed };
-            let mut cursor = MemtableCursor::new(memtable.clone(), span);
-            assert!(block_on(cursor.next_partition()).unwrap());
-            assert!(block_on(cursor.next()).unwrap());
-            let timestamp = if reversed { 7 } else { 6 };
-            let change = match whole_partition {
-                true => Change::Partition { timestamp },
-                false => Change::Range { start: 0, end: 9, timestamp },
-            };
-            insert(&mut memtable.borrow_mut(), &(1, vec![change]));
-            assert!(block_on(cursor.next()).unwrap());
-            let Fragment::Change { deletion: shown, .. } = cursor.fragment() else {
-                panic!("the tombstone first, not {:?}", cursor.fragment())
-            };
-            assert_eq!(shown, deletion(timestamp));
-            insert(&mut memtable.borrow_mut(), &(1, (0..9).map(|at| row(at, 9)).collect()));
-            assert!(block_on(cursor.next()).unwrap());
-            assert!(matches!(cursor.fragment(), Fragment::Row { .. }));
-        }
-    }
 }
 
 /// Before: freed at once, a large memtable kept the core for 100 ms.

@@ -423,6 +423,25 @@ fn dates_move_by_whole_days_and_timestamps_by_milliseconds() {
     );
 }
 
+/// Those of four and eight bytes are read as an int and a bigint are.
+#[test]
+fn varints_of_every_length_add_up_and_compare() {
+    let mut db = Database::with("k int PRIMARY KEY, v varint");
+    let mut numbers: Vec<i128> = Vec::new();
+    for bytes in 1..=10 {
+        let largest = (1_i128 << (8 * bytes - 1)) - 1;
+        numbers.extend([largest, -largest - 1, largest / 3, -largest / 5]);
+    }
+    for count in 1..=numbers.len() {
+        let (last, some) = (numbers[count - 1], &numbers[..count]);
+        db.ok(&format!("INSERT INTO t (k, v) VALUES ({count}, {last})"));
+        let sum: i128 = some.iter().sum();
+        let (least, most) = (some.iter().min().expect("one"), some.iter().max().expect("one"));
+        let expected = format!("{sum}, {}, {least}, {most}", sum / count as i128);
+        assert_eq!(db.ok("SELECT sum(v), avg(v), min(v), max(v) FROM t"), expected);
+    }
+}
+
 /// Recorded from Cassandra 5.0.9.
 #[test]
 fn functions_of_numbers_have_the_type_of_their_argument() {

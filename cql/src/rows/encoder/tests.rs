@@ -1,0 +1,144 @@
+//! Rows of an answer: many columns, cells that are selected often, pages by groups, and values stored in old forms.
+//!
+//! Each test asks statements of a database in memory (`testing.rs`).
+//!
+//! Not here: parts of several cores (`part.rs`), the order of rows (`ordered.rs`).
+
+use model::cell::Life;
+use model::key::{put_clustering, put_partition_key};
+use model::row::{Cell, RowHead};
+use model::{MutationBuilder, RowBuilder, Token};
+
+use crate::limits::RESULT_BYTES_MAX;
+use crate::testing::Database;
+
+/// More cells of a row than have a slot without allocating, static ones beside them, and some of them missing.
+#[test]
+fn rows_of_many_columns_are_answered_whole() {
+    let columns: Vec<String> = (0..40).map(|n| format!("v{n:02}")).collect();
+    let types = columns.iter().map(|name| format!("{name} int, ")).collect::<String>();
+    let mut db = Database::with(&format!("k int, c int, s int STATIC, {types}PRIMARY KEY (k, c)"));
+    db.ok("INSERT INTO t (k, s) VALUES (1, 9)");
+    for (row, step) in [(0, 1), (1, 3)] {
+        for (value, name) in columns.iter().enumerate().step_by(step) {
+            db.ok(&format!("INSERT INTO t (k, c, {name}) VALUES (1, {row}, {value})"));
+        }
+    }
+    for wanted in [1, 15, 16, 17, 40] {
+        let values = |step: usize| -> Vec<String> {
+            let value =
+                |n: usize| if n.is_multiple_of(step) { n.to_string() } else { "null".into() };
+            (0..wanted).map(value).collect()
+        };
+        let names = columns[..wanted].join(", ");
+        assert_eq!(
+            db.ok(&format!("SELECT s, {names} FROM t")),
+            format!("9, {}\n9, {}", values(1).join(", "), values(3).join(", "))
+        );
+    }
+}
+
+/// Before: only whole rows were counted: 30,000 times a cell of 1 MB ended the process.
+#[test]
+fn a_row_that_selects_a_large_cell_often_is_refused_before_it_is_made() {
+    let mut db = Database::with("k int PRIMARY KEY, v text");
+    db.ok(&format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(1 << 20)));
+    let times = |one: &str| vec![one; 30_000].join(", ");
+    let result = format!("the result has more than {RESULT_BYTES_MAX} bytes");
+    for selected in [times("v"), times("max(v)"), format!("count(*), {}", times("v"))] {
+        let error = db.err(&format!("SELECT {selected} FROM t"));
+        assert!(error.starts_with(&result), "{error}");
+    }
+    for one in [format!("[{}]", times("v")), format!("({})", times("v"))] {
+        let error = db.err(&format!("SELECT {one} FROM t"));
+        assert_eq!(error, "a value has more than 16711680 bytes");
+    }
+    let sum = vec!["v"; 30].join(" + ");
+    assert_eq!(
+        db.err(&format!("SELECT {sum} FROM t")),
+        "the operation 'text + text' failed: the text has more than 16711680 bytes"
+    );
+}
+
+/// Before: 92 rows of 70 times the same 10 KB, measured as they are stored, were more than a result may be.
+#[test]
+fn a_page_that_selects_a_cell_often_ends_before_it_is_too_large() {
+    let mut db = Database::with("k int, c int, v text, PRIMARY KEY (k, c)");
+    db.page_rows = Some(5_000);
+    let value = "x".repeat(10_000);
+    for row in 0..100 {
+        let (k, c) = (row / 30, row % 30);
+        db.ok(&format!("INSERT INTO t (k, c, v) VALUES ({k}, {c}, '{value}')"));
+    }
+    let often = vec!["v"; 70].join(", ");
+    let key = |row: &str| row.split(", ").take(2).collect::<Vec<_>>().join(" ");
+    let all = db.ok(&format!("SELECT k, c, {often} FROM t"));
+    let mut keys: Vec<String> = all.lines().map(key).collect();
+    keys.sort();
+    keys.dedup();
+    assert_eq!((all.lines().count(), keys.len()), (100, 100), "none is lost, none is doubled");
+    let limited = db.ok(&format!("SELECT k, c, {often} FROM t LIMIT 95"));
+    assert_eq!(limited.lines().count(), 95);
+    db.page_rows = None;
+    let whole = db.err(&format!("SELECT k, c, {often} FROM t"));
+    assert!(whole.starts_with("the result has more than"), "{whole}");
+}
+
+/// Before: the next page began by a key that no partition is stored by, and was refused.
+#[test]
+fn groups_of_keys_that_were_stored_without_lengths_come_in_pages() {
+    let mut db = Database::with("k vector<smallint, 2>, c int, PRIMARY KEY (k, c)");
+    let table = db.schema.table("ks", "t").expect("just made").clone();
+    for old in [[0, 1, 0, 2], [0, 3, 0, 4], [0, 5, 0, 6]] {
+        let (mut key, mut record) = (Vec::new(), Vec::new());
+        put_partition_key([&old[..]].into_iter(), &mut key).expect("a short key");
+        let token = Token::of_key(&key);
+        let mut mutation = MutationBuilder::begin(&mut record, table.id, token, &key);
+        for c in 0..3i32 {
+            let mut clustering = Vec::new();
+            let value = c.to_be_bytes();
+            let values = [&value[..]].into_iter();
+            put_clustering(&table, values, &mut clustering).expect("a short key");
+            let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(5) };
+            mutation.row(&clustering, |out| {
+                RowBuilder::begin(out, &head);
+            });
+        }
+        mutation.finish();
+        db.apply(&record);
+    }
+    for text in [
+        "SELECT k, count(*) FROM t GROUP BY k",
+        "SELECT k, c, count(*) FROM t GROUP BY k, c PER PARTITION LIMIT 2",
+    ] {
+        db.page_rows = None;
+        let whole = db.ok(text);
+        assert!(whole.lines().count() >= 3, "{whole}");
+        db.page_rows = Some(1);
+        assert_eq!(db.ok(text), whole);
+        assert!(db.pages.get() >= 3, "{text}");
+    }
+}
+
+/// What versions before lengths wrote: two smallints as four bytes, in a value and as a key.
+#[test]
+fn vectors_stored_without_lengths_are_answered_with_them() {
+    let mut db = Database::with("k vector<smallint, 2> PRIMARY KEY, v vector<smallint, 2>");
+    let table = db.schema.table("ks", "t").expect("just made").clone();
+    let old = [0, 1, 0, 2];
+    let mut key = Vec::new();
+    put_partition_key([&old[..]].into_iter(), &mut key).expect("a short key");
+    let mut record = Vec::new();
+    let token = Token::of_key(&key);
+    let mut mutation = MutationBuilder::begin(&mut record, table.id, token, &key);
+    mutation.row(&[], |out| {
+        let id = table.column("v").expect("it has one").id;
+        RowBuilder::begin(out, &RowHead::bare(5)).cell(&Cell::live(id, 5, &old));
+    });
+    mutation.finish();
+    db.apply(&record);
+    assert_eq!(db.ok("SELECT k, v FROM t"), "[1, 2], [1, 2]");
+    let query = "SELECT k FROM t WHERE v = [1, 2] ALLOW FILTERING";
+    assert_eq!(db.ok(query), "[1, 2]");
+    assert_eq!(db.ok("SELECT count(*) FROM t"), "1");
+}
