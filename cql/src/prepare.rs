@@ -23,14 +23,15 @@ mod write;
 use std::sync::Arc;
 
 pub use counters::check_batch;
-use model::Table;
 use model::schema::{ColumnKind, Schema};
+use model::{CqlType, Table};
 pub use name::{find_table, no_keyspace_in_use};
 
 use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::expr::function::CalledName;
 use crate::expr::{Collected, Compiler};
+use crate::json::JsonInsert;
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
 use crate::plan::{BatchPlan, SelectPlan, WritePlan};
@@ -76,6 +77,32 @@ pub struct Prepared {
     pub called: Vec<CalledName>,
     /// Bytes that it keeps of JSON texts: what they become is not bounded by their length.
     pub json_bytes: usize,
+}
+
+impl Prepared {
+    /// Whether a long value takes many times as long to bind as to copy: it is a JSON text, or has parts.
+    pub fn is_long_to_bind(&self) -> bool {
+        let is_json =
+            |plan: &WritePlan| matches!(plan.json.as_deref(), Some(JsonInsert::Bound { .. }));
+        let reads_json = match &self.statement {
+            Statement::Write(plan) => is_json(plan),
+            Statement::Batch(plan) => plan.writes.iter().any(is_json),
+            _ => false,
+        };
+        let has_parts = |marker: &Marker| match &marker.ty {
+            // As many as the type says.
+            CqlType::Vector { element, .. } => !element.is_scalar(),
+            ty => !ty.is_scalar() || ty.is_composite(),
+        };
+        reads_json
+            || self.markers.iter().any(has_parts)
+            || self.called.iter().any(CalledName::reads_json)
+    }
+
+    /// Whether binding it may call functions of users, which run on its core alone.
+    pub fn calls_users(&self) -> bool {
+        self.called.iter().any(CalledName::is_users)
+    }
 }
 
 /// Prepares `text` for a session that uses `keyspace`.

@@ -17,6 +17,7 @@
 
 mod answer;
 mod batch;
+mod binder;
 mod call;
 mod computed;
 mod conditional;
@@ -29,6 +30,7 @@ mod guarded;
 mod handshake;
 mod held_bytes;
 mod long_text;
+mod long_values;
 mod metered;
 mod node_state;
 mod owned_parameters;
@@ -137,6 +139,9 @@ pub(crate) struct Executor {
     /// Of long texts that are compiled, and of BATCH messages that are bound in steps: what one becomes may take all
     /// the memory that a core has for that.
     long_statements: Semaphore,
+    /// How many writes were bound beside the core.
+    #[cfg(test)]
+    bound_beside: Cell<u64>,
     /// What writes the names of counter changes; made when the first has one.
     names: OnceCell<ServerStatement>,
     /// How many aggregates wait for their parts.
@@ -221,6 +226,8 @@ impl Executor {
             schema_changes_waiting: Rc::default(),
             long_prepares: Semaphore::new(1),
             long_statements: Semaphore::new(1),
+            #[cfg(test)]
+            bound_beside: Cell::new(0),
             names: OnceCell::new(),
             in_parts,
         })
@@ -372,7 +379,7 @@ impl Executor {
             Statement::Select(plan) => self.select(call, run, plan, out),
             Statement::Explain(plan) => self.explain(call, run, plan, out),
             Statement::Write(plan) => self.write(call, run, plan, out),
-            Statement::Batch(plan) => self.batch_text(call, run, plan, out),
+            Statement::Batch(_) => self.batch_text(call, run, out),
             Statement::Use(keyspace) => self.use_keyspace(call, keyspace, out),
             Statement::Schema(_) => self.change_schema(call, run.statement, out),
             Statement::Truncate(table) => self.truncate(call, table, out),

@@ -3,6 +3,9 @@
 //! A version 1 uuid is the time in 100 ns since 1582, then a clock sequence and a node number. Each
 //! core has a random node number, with the multicast bit set as RFC 9562 asks, and never uses a
 //! tick twice, so two cores cannot meet.
+//!
+//! A statement that is bound beside its core ([`IdsBeside`]) has a node number of its own, and ticks from the last one of
+//! its core on. When it is bound the core goes on behind them: what is appended to a list later comes later in it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,12 +24,22 @@ pub(crate) struct Ids {
 impl Ids {
     /// Ids of a core that no core has had before.
     pub(crate) fn new(clock: Rc<Clock>) -> Ids {
-        let random = Uuid::new_v4();
-        let mut tail = [0; 8];
-        tail.copy_from_slice(&random.as_bytes()[8..]);
-        tail[0] = tail[0] & 0x3F | 0x80;
-        tail[2] |= 1;
-        Ids { clock, last_tick: Cell::new(0), tail }
+        Ids { clock, last_tick: Cell::new(0), tail: random_tail() }
+    }
+
+    /// Ids for a statement that is bound on another thread.
+    pub(crate) fn beside(&self) -> IdsBeside {
+        IdsBeside { next_tick: Cell::new(self.next_tick()), tail: random_tail() }
+    }
+
+    /// From now on the ids are behind those that were taken beside the core.
+    pub(crate) fn pass(&self, beside: &IdsBeside) {
+        self.last_tick.set(self.last_tick.get().max(beside.next_tick.get()));
+    }
+
+    fn next_tick(&self) -> i64 {
+        let now = self.now_us() * 10 + UUID_EPOCH_TICKS;
+        now.max(self.last_tick.get() + 1)
     }
 
     /// The wall clock of this pass, in microseconds since 1970.
@@ -37,8 +50,7 @@ impl Ids {
 
 impl cql::bind::Ids for Ids {
     fn timeuuid(&self) -> [u8; 16] {
-        let now = self.now_us() * 10 + UUID_EPOCH_TICKS;
-        let tick = now.max(self.last_tick.get() + 1);
+        let tick = self.next_tick();
         self.last_tick.set(tick);
         timeuuid_at(tick, self.tail).into_bytes()
     }
@@ -46,6 +58,34 @@ impl cql::bind::Ids for Ids {
     fn uuid(&self) -> [u8; 16] {
         Uuid::new_v4().into_bytes()
     }
+}
+
+/// The ids of one statement that is bound beside its core.
+pub(crate) struct IdsBeside {
+    next_tick: Cell<i64>,
+    tail: [u8; 8],
+}
+
+impl cql::bind::Ids for IdsBeside {
+    fn timeuuid(&self) -> [u8; 16] {
+        let tick = self.next_tick.get();
+        self.next_tick.set(tick + 1);
+        timeuuid_at(tick, self.tail).into_bytes()
+    }
+
+    fn uuid(&self) -> [u8; 16] {
+        Uuid::new_v4().into_bytes()
+    }
+}
+
+/// A random clock sequence and node number.
+fn random_tail() -> [u8; 8] {
+    let random = Uuid::new_v4();
+    let mut tail = [0; 8];
+    tail.copy_from_slice(&random.as_bytes()[8..]);
+    tail[0] = tail[0] & 0x3F | 0x80;
+    tail[2] |= 1;
+    tail
 }
 
 /// The version 1 uuid of a tick of 100 ns since 1582, with this clock sequence and node number.
@@ -73,5 +113,20 @@ mod tests {
         assert!(model::CqlType::Timeuuid.compare(a.as_bytes(), b.as_bytes()).is_lt());
         let (seconds, _) = a.get_timestamp().expect("version 1 has a time").to_unix();
         assert_eq!(seconds as i64, ids.now_us() / 1_000_000);
+    }
+
+    #[test]
+    fn ids_of_the_core_come_behind_those_that_were_taken_beside_it() {
+        use cql::bind::Ids as _;
+        let ids = Ids::new(Rc::new(Clock::new()));
+        let before = ids.timeuuid();
+        let beside = ids.beside();
+        let taken: Vec<[u8; 16]> = (0..100_000).map(|_| beside.timeuuid()).collect();
+        ids.pass(&beside);
+        let all: Vec<[u8; 16]> =
+            [before].into_iter().chain(taken).chain([ids.timeuuid()]).collect();
+        let ascend =
+            |pair: &[[u8; 16]]| model::CqlType::Timeuuid.compare(&pair[0], &pair[1]).is_lt();
+        assert!(all.windows(2).all(ascend));
     }
 }

@@ -9,11 +9,12 @@
 //! 2. `check_batch` judges the tables together: counters and other columns do not mix.
 //! 3. The values of each statement are bound, and its mutations are appended to the record of the batch. The size of
 //!    the batch and the guardrails are checked meanwhile. With a condition in any statement all become one conditional
-//!    record instead (`bind_conditional_batch` in `conditional.rs`).
+//!    record instead (`binder.rs`).
 //! 4. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
 //! A long message is a task that does the same and lets others run between two statements; a long text among them is
-//! compiled by a thread beside the core (`long_text.rs`). One such task of a core compiles and binds at a time, in the
+//! compiled by a thread beside the core (`long_text.rs`), which binds all statements if the values of one take long
+//! (`long_values.rs`). One such task of a core compiles and binds at a time, in the
 //! order in which they came; a message of a few statements does it in the pass.
 //! Its time-out counts from when the message came, its binding included, and the bytes of the message are counted until
 //! it is bound (`held_bytes.rs`).
@@ -21,8 +22,8 @@
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
 //! `USING TIMESTAMP`; with a condition it is always that of the clock. The batch is divided if it is LOGGED and its tokens have more than one owner.
 //!
-//! Not here: `BEGIN BATCH .. APPLY BATCH` as one text (`write.rs`, `cql/src/plan/batch.rs`), the message's bytes
-//! (`cql/src/frame/request/batch.rs`).
+//! Not here: how statements are bound (`binder.rs`), `BEGIN BATCH .. APPLY BATCH` as one text (`write.rs`,
+//! `cql/src/plan/batch.rs`), the message's bytes (`cql/src/frame/request/batch.rs`).
 
 use std::cell::{Cell, RefMut};
 use std::collections::{BTreeSet, HashMap};
@@ -32,28 +33,29 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use cql::bind::{Bindings, StatementTime};
+use cql::bind::StatementTime;
 use cql::frame::Reader;
-use cql::frame::consistency::Consistency;
-use cql::frame::request::{self, Batch, BatchText};
+use cql::frame::request::{self, Batch, BatchStatement, BatchText};
 use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
-use cql::plan::{BatchSize, NotApplied, Records, Scratch, WritePlan};
-use cql::prepare::{Statement, batch_timeout_warning, check_batch};
+use cql::plan::{NotApplied, Scratch, WritePlan};
+use cql::prepare::{Prepared, Statement, batch_timeout_warning, check_batch};
 use futures_lite::future::yield_now;
-use model::Token;
 use shard::limits::READ_SLICE;
-use shard::owner::{ShardId, Sharder};
 
 use super::answer::WriteKind;
+use super::binder::Bound;
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
-use super::long_text::{is_long, not_in_time};
+use super::long_text::{self, not_in_time};
+use super::long_values::is_long;
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor, request_id};
-use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, COMPILED_AT_ONCE_BYTES};
+use super::{ExecuteError, Executor, conditional, request_id};
+use crate::limits::{
+    BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, BOUND_AT_ONCE_BYTES, COMPILED_AT_ONCE_BYTES,
+};
 
 /// The statements of a BATCH message, and what follows from them together.
 struct BatchStatements {
@@ -62,37 +64,28 @@ struct BatchStatements {
     /// Whether they change counters.
     changes_counters: bool,
     replication: Vec<Replication>,
+    /// Of a batch with a condition: how it is answered if that does not hold.
+    not_applied: Option<Arc<NotApplied>>,
 }
 
-/// What binding a batch gives beside its record, which is in the buffer of the core or of a task: no borrow of the
-/// former is held while others run.
-pub(super) struct BatchOutline {
-    pub(super) kind: WriteKind,
-    pub(super) warnings: Vec<String>,
-    pub(super) not_applied: Option<Arc<NotApplied>>,
-    pub(super) is_divided: bool,
-    pub(super) is_named: bool,
-}
+impl BatchStatements {
+    fn prepared(&self) -> impl Iterator<Item = &Prepared> + Clone {
+        self.all.iter().map(|one| &*one.compiled)
+    }
 
-impl BatchOutline {
-    /// Joined with its record; refuses a level that the keyspaces cannot keep.
-    fn into_write<'w>(
-        self,
-        record: RefMut<'w, Vec<u8>>,
-        level: Consistency,
-        replication: &[Replication],
-    ) -> Result<BoundWrite<'w>, ExecuteError> {
-        let BatchOutline { kind, warnings, not_applied, is_divided, is_named } = self;
-        let timeout = None;
-        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
-            .check(level, replication)
+    /// Whether the values of one statement take long to bind, and another thread may bind all.
+    fn are_long_to_bind(&self, batch: &Batch<'_>) -> bool {
+        let values = batch.statements().map(|item| item.values.bytes());
+        let mut each = values.zip(self.prepared());
+        each.any(|(bytes, prepared)| is_long(bytes, prepared))
+            && !self.prepared().any(Prepared::calls_users)
     }
 }
 
 /// A BATCH message that is kept for a task.
 struct LongBatch {
     /// The message's body, uncompressed.
-    body: Vec<u8>,
+    body: Arc<Vec<u8>>,
     /// What stands beside the body: the name of a change of counters.
     request_id: Option<Vec<u8>>,
     keyspace: Option<String>,
@@ -126,6 +119,7 @@ impl Executor {
                 Err(refusal) => return self.refuse(call, refusal, out),
             };
             let (timestamp_us, arrived) = (time.timestamp_us, self.state.monotonic());
+            let body = Arc::new(body);
             let long =
                 LongBatch { body, request_id, keyspace, timestamp_us, arrived, _counted: counted };
             self.batch_in_steps(call, long);
@@ -146,9 +140,11 @@ impl Executor {
         self.shard.effort().rows(statements.all.len() as u64);
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
-        let outline =
-            at_once(self.bind_statements(batch, &statements, time, buffers, async || Ok(())))?;
-        outline.into_write(record, batch.parameters.consistency, &statements.replication)
+        let time = self.time_of(batch, &statements, time);
+        let (kind, all) = (statements.kind, statements.prepared());
+        let binder = self.binder();
+        let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())))?;
+        self.bound_batch(batch, &statements, bound, record)
     }
 
     /// Runs a long BATCH as a task.
@@ -193,14 +189,24 @@ impl Executor {
         let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
         let time =
             StatementTime { timestamp_us: *timestamp_us, ..self.state.time(&batch.parameters) };
-        let (mut own, mut scratch) = (Vec::new(), Scratch::default());
-        let buffers = (&mut own, &mut scratch);
-        let outline = self.bind_statements(&batch, &statements, time, buffers, &pause).await?;
+        let time = self.time_of(&batch, &statements, time);
+        let (kind, mut own) = (statements.kind, Vec::new());
+        let bound = if statements.are_long_to_bind(&batch) {
+            let all = statements.all.iter().map(|one| one.compiled.clone()).collect();
+            let message = (body.clone(), call.version);
+            let (bound, record) = self.bind_message_beside(message, kind, all, time).await?;
+            own = record;
+            bound
+        } else {
+            let (all, mut scratch) = (statements.prepared(), Scratch::default());
+            let buffers = (&mut own, &mut scratch);
+            self.binder().message((&batch, kind), all, time, buffers, &pause).await?
+        };
+        let left = left()?;
         let (mut record, _) = self.writes.buffers();
         *record = own;
-        let level = batch.parameters.consistency;
-        let bound = outline.into_write(record, level, &statements.replication)?;
-        Ok(BoundWrite { timeout: Some(left()?), ..bound })
+        let bound = self.bound_batch(&batch, &statements, bound, record)?;
+        Ok(BoundWrite { timeout: Some(left), ..bound })
     }
 
     /// Finds or compiles the statements, and judges them together. `pause` is called after each, and may end it.
@@ -218,7 +224,7 @@ impl Executor {
             let place = &first.batch_places[usize::from(kind != BatchKind::Logged)];
             self.count(call, place, || first.name_of_batch(kind));
         }
-        let tables = all.iter().filter_map(|statement| plan_of(statement).ok());
+        let tables = all.iter().filter_map(|statement| plan_of(&statement.compiled).ok());
         let changes_counters = check_batch(kind, false, tables.map(|plan| &*plan.table))?;
         let mut replication: Vec<Replication> =
             all.iter().flat_map(|statement| statement.replication.iter().copied()).collect();
@@ -226,47 +232,52 @@ impl Executor {
         if batch.parameters.request_id.is_some() && !changes_counters {
             return Err(request_id::means_nothing());
         }
-        Ok(BatchStatements { all, kind, changes_counters, replication })
+        let plans = || all.iter().filter_map(|one| plan_of(&one.compiled).ok());
+        let not_applied = match plans().any(|plan| plan.condition.is_some()) {
+            true => NotApplied::of_batch(plans(), &self.shard.schema())?.map(Arc::new),
+            false => None,
+        };
+        Ok(BatchStatements { all, kind, changes_counters, replication, not_applied })
     }
 
-    /// Binds the statements into a record. `pause` is called after each, and may end it.
-    async fn bind_statements(
-        &self,
+    /// The time of a batch: with a condition the timestamp is that of when it begins to be bound. The rows that its
+    /// conditions name are written over what comes in between, and its other rows may lose to that.
+    fn time_of<'t>(
+        &'t self,
         batch: &Batch<'_>,
         statements: &BatchStatements,
-        time: StatementTime<'_>,
-        (record, scratch): (&mut Vec<u8>, &mut Scratch),
-        pause: impl AsyncFn() -> Result<(), ExecuteError>,
-    ) -> Result<BatchOutline, ExecuteError> {
-        let BatchStatements { all, kind, changes_counters, .. } = statements;
-        if all.iter().any(is_conditional) {
-            return self.bind_conditional_batch(batch, all, (record, scratch), pause).await;
+        time: StatementTime<'t>,
+    ) -> StatementTime<'t> {
+        match statements.not_applied {
+            Some(_) => self.state.own_time(&batch.parameters),
+            None => time,
         }
-        let mut bound = self.begin_batch(*kind, record);
-        let (watched, mut guardrail_warnings) = (self.watched_of_writes(), Vec::new());
-        for (statement, item) in all.iter().zip(batch.statements()) {
-            let bindings = Bindings::new(&item.values, statement.markers(), time)?;
-            let BoundBatch { record, size, .. } = &mut bound;
-            let plan = plan_of(statement)?;
-            plan.bind_into_batch(&bindings, scratch, record, size)?;
-            if watched.is_some() {
-                let now_us = self.state.now_us();
-                let guardrails = &self.state.settings().guardrails;
-                guardrails.check_write(plan, &bindings, now_us, &mut guardrail_warnings)?;
-            }
-            pause().await?;
+    }
+
+    /// What binding has given, looked at: levels, guardrails and the name of a change of counters.
+    fn bound_batch<'w>(
+        &'w self,
+        batch: &Batch<'_>,
+        statements: &BatchStatements,
+        bound: Bound,
+        mut record: RefMut<'w, Vec<u8>>,
+    ) -> Result<BoundWrite<'w>, ExecuteError> {
+        let BatchStatements { all, kind, changes_counters, replication, not_applied } = statements;
+        let Bound { warnings: of_binding, timeout, is_divided } = bound;
+        let mut warnings = warnings_of(all);
+        warnings.extend(of_binding);
+        if let Some(watched) = self.watched_of_writes() {
+            self.guard_record(watched, &batch.parameters, &record, &mut warnings)?;
         }
-        let mut warnings: Vec<String> =
-            warnings_of(all).into_iter().chain(bound.size.warnings()).collect();
-        let is_divided = bound.is_divided();
-        if let Some(watched) = watched {
-            self.guard_record(watched, &batch.parameters, record, &mut guardrail_warnings)?;
-            warnings.append(&mut guardrail_warnings);
-        }
-        let name = write_type(*kind, *changes_counters);
-        let kind = WriteKind { level: batch.parameters.consistency, name };
-        let is_named = self.name(batch.parameters.request_id, record)?;
-        Ok(BatchOutline { kind, warnings, not_applied: None, is_divided, is_named })
+        let level = batch.parameters.consistency;
+        let not_applied = not_applied.clone();
+        let kind = match not_applied {
+            None => WriteKind { level, name: write_type(*kind, *changes_counters) },
+            Some(_) => conditional::kind(&batch.parameters),
+        };
+        let is_named = self.name(batch.parameters.request_id, &mut record)?;
+        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
+            .check(level, replication)
     }
 
     /// The statements of a batch, each a write of a table that may be written to.
@@ -300,7 +311,7 @@ impl Executor {
                     found.ok_or_else(|| ExecuteError::Unprepared(id.to_vec()))?
                 }
             };
-            check_writable(&plan_of(&statement)?.table.keyspace)?;
+            check_writable(&plan_of(&statement.compiled)?.table.keyspace)?;
             statements.push(statement);
             pause().await?;
         }
@@ -313,33 +324,25 @@ impl Executor {
         text: &str,
         keyspace: Option<&str>,
     ) -> Result<ServerStatement, ExecuteError> {
-        match is_long(text) {
+        match long_text::is_long(text) {
             true => self.compile_off_core(text.into(), keyspace).await,
             false => Ok(self.state.compile(&self.shard, text, keyspace)?),
         }
     }
-
-    /// Begins a batch of which `record` takes the mutations.
-    pub(super) fn begin_batch<'r>(
-        &self,
-        kind: BatchKind,
-        record: &'r mut Vec<u8>,
-    ) -> BoundBatch<'r> {
-        let sharder = self.shard.sharder();
-        let record = BatchRecord { record, sharder, owner: None, is_divided: false };
-        BoundBatch { kind, record, size: BatchSize::new(kind, self.state.settings().batch) }
-    }
 }
 
-/// Whether a batch is bound in steps: it has many statements or bytes, or a long text, for which only a task can wait.
+/// Whether a batch is bound in steps: it has many statements or bytes, or a long text or long values, for which only a
+/// task can wait.
 fn is_bound_in_steps(batch: &Batch<'_>) -> bool {
-    let has_long_text = || {
-        batch.statements().any(|one| matches!(one.text, BatchText::Query(text) if is_long(text)))
+    let is_long = |one: BatchStatement<'_>| {
+        let has_long_text = matches!(one.text, BatchText::Query(text) if long_text::is_long(text));
+        has_long_text || one.values.bytes() > BOUND_AT_ONCE_BYTES
     };
     batch.len() > BATCH_AT_ONCE_STATEMENTS
         || batch.bytes() > BATCH_AT_ONCE_BYTES
-        // Most batches are too short for a long text, and their statements are not walked for it.
-        || (batch.bytes() > COMPILED_AT_ONCE_BYTES && has_long_text())
+        // Most batches are too short for that, and their statements are not walked for it.
+        || (batch.bytes() > COMPILED_AT_ONCE_BYTES.min(BOUND_AT_ONCE_BYTES)
+            && batch.statements().any(is_long))
 }
 
 /// The output of what does not wait.
@@ -357,13 +360,9 @@ pub(super) fn warnings_of(statements: &[Rc<ServerStatement>]) -> Vec<String> {
     let once: BTreeSet<&String> = of_statements.collect();
     // A batch has one time-out, and as a message it says none.
     let says_time =
-        |one: &Rc<ServerStatement>| plan_of(one).is_ok_and(|plan| plan.timeout.is_some());
+        |one: &Rc<ServerStatement>| plan_of(&one.compiled).is_ok_and(|plan| plan.timeout.is_some());
     let unheard = statements.iter().any(says_time).then(batch_timeout_warning);
     once.into_iter().cloned().chain(unheard).collect()
-}
-
-fn is_conditional(statement: &Rc<ServerStatement>) -> bool {
-    plan_of(statement).is_ok_and(|plan| plan.condition.is_some())
 }
 
 fn too_much_to_compile() -> ExecuteError {
@@ -374,44 +373,12 @@ fn too_much_to_compile() -> ExecuteError {
     ))
 }
 
-fn plan_of(statement: &ServerStatement) -> Result<&WritePlan, ExecuteError> {
-    match &statement.compiled.statement {
+pub(super) fn plan_of(prepared: &Prepared) -> Result<&WritePlan, ExecuteError> {
+    match &prepared.statement {
         Statement::Write(plan) => Ok(plan),
         _ => Err(ExecuteError::invalid(
             "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
         )),
-    }
-}
-
-/// A batch whose statements are being bound.
-pub(super) struct BoundBatch<'r> {
-    kind: BatchKind,
-    /// The mutations so far.
-    pub(super) record: BatchRecord<'r>,
-    /// The number and the bytes of the mutations.
-    pub(super) size: BatchSize,
-}
-
-impl BoundBatch<'_> {
-    /// Whether it is to be written as a whole, and more than one core owns a part of it.
-    pub(super) fn is_divided(&self) -> bool {
-        self.kind == BatchKind::Logged && self.record.is_divided
-    }
-}
-
-/// The record of a batch, and whether more than one shard owns a part of it.
-pub(super) struct BatchRecord<'r> {
-    record: &'r mut Vec<u8>,
-    sharder: Sharder,
-    owner: Option<ShardId>,
-    is_divided: bool,
-}
-
-impl Records for BatchRecord<'_> {
-    fn of(&mut self, token: Token) -> &mut Vec<u8> {
-        let owner = self.sharder.shard_of(token);
-        self.is_divided |= *self.owner.get_or_insert(owner) != owner;
-        self.record
     }
 }
 

@@ -1,6 +1,7 @@
 //! The parameters of a request that goes on when its frame is gone.
 
-use cql::bind::StatementTime;
+use cql::bind::{Ids, StatementTime};
+use cql::expr::function::UserFunctions;
 use cql::frame::consistency::Consistency;
 use cql::frame::request::ValueList;
 
@@ -13,9 +14,33 @@ pub(super) struct OwnedParameters {
     pub(super) level: Consistency,
     /// A copy of the values of its markers.
     pub(super) values: ValueList,
+    time: PlainTime,
+}
+
+/// [`StatementTime`] without what only its core has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlainTime {
     timestamp_us: i64,
     now_ms: i64,
     now_s: u32,
+}
+
+impl PlainTime {
+    /// The time of a statement.
+    pub(super) fn of(time: StatementTime<'_>) -> PlainTime {
+        let StatementTime { timestamp_us, now_ms, now_s, .. } = time;
+        PlainTime { timestamp_us, now_ms, now_s }
+    }
+
+    /// The time with where ids come from, and what runs functions of users.
+    pub(super) fn with<'t>(
+        self,
+        ids: &'t dyn Ids,
+        functions: &'t dyn UserFunctions,
+    ) -> StatementTime<'t> {
+        let PlainTime { timestamp_us, now_ms, now_s } = self;
+        StatementTime { timestamp_us, now_ms, now_s, ids, functions }
+    }
 }
 
 impl OwnedParameters {
@@ -29,19 +54,11 @@ impl OwnedParameters {
                 values.push(value);
             }
         }
-        OwnedParameters {
-            level: parameters.consistency,
-            values,
-            timestamp_us: time.timestamp_us,
-            now_ms: time.now_ms,
-            now_s: time.now_s,
-        }
+        OwnedParameters { level: parameters.consistency, values, time: PlainTime::of(time) }
     }
 
     /// The time of its statement.
     pub(super) fn time<'m>(&self, state: &'m NodeState) -> StatementTime<'m> {
-        let OwnedParameters { timestamp_us, now_ms, now_s, .. } = *self;
-        let (ids, functions) = (state.ids(), state.functions());
-        StatementTime { timestamp_us, now_ms, now_s, ids, functions }
+        self.time.with(state.ids(), state.functions())
     }
 }

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cql::bind::{Bindings, StatementTime};
+use cql::bind::Bindings;
 use cql::frame::header::{Direction, HEADER_BYTES, Header};
 use cql::frame::request::Request;
 use cql::frame::response::Envelope;
@@ -35,6 +35,7 @@ use shard::{Asker, Group, ShardId, Term, join};
 
 use super::call::Call;
 use super::forward::put_frame;
+use super::owned_parameters::PlainTime;
 use super::peers::{Answer, Ask};
 use super::read::{Given, LongSelect, Pending, SelectRun};
 use super::terms::Registered;
@@ -93,19 +94,11 @@ pub(crate) struct PartAsk {
     /// How many groups are wanted of it.
     groups_max: u64,
     /// The clock of the statement.
-    time: PartTime,
+    time: PlainTime,
     /// When the asker's answer is due.
     deadline: Instant,
     /// The asker's number for the part.
     number: u32,
-}
-
-/// [`StatementTime`] without its source of ids.
-#[derive(Clone, Copy, Debug)]
-struct PartTime {
-    timestamp_us: i64,
-    now_ms: i64,
-    now_s: u32,
 }
 
 /// What the owner of a part has made of its rows.
@@ -203,7 +196,6 @@ impl Executor {
             return self.part_here(LongSelect { bound: &bound, ..select }, open).await;
         }
         let number = self.number_of_part();
-        let StatementTime { timestamp_us, now_ms, now_s, .. } = select.bindings.time;
         let ask = PartAsk {
             frame: in_parts.frame.clone(),
             keyspace: in_parts.keyspace.clone(),
@@ -211,7 +203,7 @@ impl Executor {
             tokens,
             open,
             groups_max,
-            time: PartTime { timestamp_us, now_ms, now_s },
+            time: PlainTime::of(select.bindings.time),
             deadline: in_parts.deadline,
             number,
         };
@@ -294,14 +286,7 @@ impl Executor {
             let text = "the table was changed while it was read: send the statement again";
             return Err(ExecuteError::invalid(text));
         };
-        let PartTime { timestamp_us, now_ms, now_s } = ask.time;
-        let time = StatementTime {
-            timestamp_us,
-            now_ms,
-            now_s,
-            ids: self.state.ids(),
-            functions: self.state.functions(),
-        };
+        let time = ask.time.with(self.state.ids(), self.state.functions());
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let select = SelectRun { run, plan, bindings: &bindings, at_once_bytes_max: 0 };

@@ -15,6 +15,7 @@
 //! (`cql/src/prepare.rs`).
 
 use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
 
 use cql::bind::Marker;
 use cql::frame::Version;
@@ -29,6 +30,7 @@ use model::schema::Schema;
 
 use super::consistency::Replication;
 use super::handshake::LwtMarks;
+use super::write::is_conditional;
 use crate::prepared::StatementId;
 use crate::statements::{StatementName, StatementPlace};
 
@@ -42,7 +44,7 @@ pub(crate) struct ServerStatement {
     pub(super) result_id: StatementId,
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
-    pub(super) compiled: Prepared,
+    pub(super) compiled: Arc<Prepared>,
     /// What the statement has in common with those that differ from it by values alone.
     fingerprint: String,
     /// Where its executions are counted.
@@ -116,7 +118,7 @@ impl ServerStatement {
     ) -> cql::Result<ServerStatement> {
         let mut parsed = cql::lang::parse(text)?;
         let fingerprint = std::mem::take(&mut parsed.fingerprint);
-        let compiled = cql::prepare::prepare_parsed(parsed, schema, keyspace)?;
+        let compiled = Arc::new(cql::prepare::prepare_parsed(parsed, schema, keyspace)?);
         let none = || Cell::new(StatementPlace::NONE);
         let keyspace = keyspace.filter(|_| !compiled.is_qualified);
         let mut statement = ServerStatement {
@@ -227,8 +229,8 @@ impl ServerStatement {
 
     /// Whether every table and keyspace it was compiled against is as it was, and each function that it names.
     pub(super) fn is_valid(&self, schema: &Schema) -> bool {
-        let same = |table: &std::sync::Arc<model::Table>| {
-            schema.table_by_id(table.id).is_some_and(|now| std::sync::Arc::ptr_eq(now, table))
+        let same = |table: &Arc<model::Table>| {
+            schema.table_by_id(table.id).is_some_and(|now| Arc::ptr_eq(now, table))
         };
         let tables = match &self.compiled.statement {
             Statement::Select(plan) | Statement::Explain(plan) => same(&plan.table),
@@ -268,15 +270,6 @@ impl ServerStatement {
         matches!(self.compiled.statement, Statement::Select(_) | Statement::Explain(_))
     }
 
-    /// Whether it is a conditional write, or a batch of which a statement is one.
-    fn is_conditional(&self) -> bool {
-        match &self.compiled.statement {
-            Statement::Write(plan) => plan.condition.is_some(),
-            Statement::Batch(plan) => plan.not_applied.is_some(),
-            _ => false,
-        }
-    }
-
     /// Appends RESULT Prepared, in which conditional writes are marked for a client that has asked for that.
     pub(super) fn put_prepared(
         &self,
@@ -291,7 +284,7 @@ impl ServerStatement {
             markers: self.marker_columns(version),
             key_indexes: &self.compiled.key_indexes,
             result: self.has_rows().then(|| self.result_columns(version)),
-            is_marked: lwt_marks == LwtMarks::Wanted && self.is_conditional(),
+            is_marked: lwt_marks == LwtMarks::Wanted && is_conditional(self),
         };
         Envelope { warnings: &self.compiled.warnings, ..*envelope }.put_prepared(&prepared, out);
     }

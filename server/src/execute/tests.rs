@@ -25,6 +25,7 @@ mod guardrails;
 mod indexes;
 mod long_reads;
 mod long_texts;
+mod long_values;
 mod mail;
 mod parts;
 mod request_ids;

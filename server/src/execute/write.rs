@@ -17,29 +17,34 @@
 //! 3. A write that has timed out may still become durable. The write type `BATCH_LOG` says that a logged batch was not
 //!    noted yet: nothing of it is written so far.
 //!
-//! Not here: what BATCH messages bind (`batch.rs`), conditions (`conditional.rs`), the names of counter changes
+//! Not here: how other writes than the plainest are bound (`binder.rs`), on a thread if their values are long
+//! (`long_values.rs`), BATCH messages (`batch.rs`), what conditions are answered with (`conditional.rs`), the names of counter changes
 //! (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
 
 use std::cell::{RefCell, RefMut};
 use std::mem;
-use std::slice;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cql::bind::{Bindings, Ids};
 use cql::frame::consistency::Consistency;
+use cql::frame::request::Parameters;
 use cql::frame::response::Envelope;
-use cql::plan::{BatchPlan, Extent, NotApplied, Scratch, WritePlan};
+use cql::plan::{NotApplied, Scratch, WritePlan};
+use cql::prepare::Statement;
 use shard::Ticket;
 use slab::Slab;
 use uuid::Uuid;
 
 use super::answer::WriteKind;
-use super::batch;
+use super::binder::Bound;
 use super::call::{Call, Flow};
-use super::conditional::check_commit_level;
+use super::conditional::{self, check_commit_level};
 use super::consistency::{Replication, check_counter_write, check_write};
-use super::{ExecuteError, Executor, Run, When, request_id};
+use super::long_values::is_long;
+use super::statement::ServerStatement;
+use super::{ExecuteError, Executor, Run, When, batch, request_id};
 use crate::answers::Lease;
 use crate::limits::{ANSWERS_PER_CLOCK_READ, RECORD_BYTES_KEPT};
 use crate::statements::Answered;
@@ -129,41 +134,37 @@ impl Executor {
     /// Runs an INSERT, UPDATE or DELETE.
     #[inline]
     pub(super) fn write(
-        &self,
+        self: &Rc<Self>,
         call: Call,
         run: Run<'_>,
         plan: &WritePlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        self.submit(call, self.bind_write(run, plan), out)
+        if is_long(run.parameters.values.bytes(), &run.statement.compiled) {
+            return self.write_long(call, run, out);
+        }
+        let bound = match plan.condition {
+            None => self.bind_plain(run, plan),
+            Some(_) => self.bind_statement(run),
+        };
+        self.submit(call, bound, out)
     }
 
     /// Runs a batch that is one statement, `BEGIN BATCH … APPLY BATCH`.
-    pub(super) fn batch_text(
-        &self,
-        call: Call,
-        run: Run<'_>,
-        plan: &BatchPlan,
-        out: &mut Vec<u8>,
-    ) -> Flow {
-        self.submit(call, self.bind_batch_text(run, plan), out)
+    pub(super) fn batch_text(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
+        if is_long(run.parameters.values.bytes(), &run.statement.compiled) {
+            return self.write_long(call, run, out);
+        }
+        self.submit(call, self.bind_statement(run), out)
     }
 
+    /// Binds an INSERT, UPDATE or DELETE without a condition.
     #[inline]
-    fn bind_write(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
+    fn bind_plain(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
-        if let Some(condition) = &plan.condition {
-            let plans = (Extent::Statement, slice::from_ref(plan));
-            return self.bind_conditional(run, plans, &condition.not_applied, |bindings| {
-                plan.timeout(bindings)
-            });
-        }
         let counts = plan.table.is_counter();
-        match counts {
-            true => check_counter_write(parameters.consistency, &plan.table.name)?,
-            false => check_write(parameters.consistency)?,
-        }
+        check_level(plan, parameters.consistency)?;
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;
         let (mut record, mut scratch) = self.writes.buffers();
@@ -184,38 +185,47 @@ impl Executor {
             .check(parameters.consistency, &statement.replication)
     }
 
-    fn bind_batch_text(
-        &self,
-        run: Run<'_>,
-        plan: &BatchPlan,
-    ) -> Result<BoundWrite<'_>, ExecuteError> {
+    /// Binds any write that is one statement.
+    fn bind_statement(&self, run: Run<'_>) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
-        plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))?;
-        if let Some(not_applied) = &plan.not_applied {
-            let plans = (Extent::Batch, &*plan.writes);
-            return self
-                .bind_conditional(run, plans, not_applied, |bindings| plan.timeout(bindings));
-        }
-        let mut bindings = Bindings::none(time);
-        bindings.bind(&parameters.values, statement.markers())?;
+        check_statement(statement, parameters.consistency)?;
+        let time = if is_conditional(statement) { self.state.own_time(parameters) } else { time };
+        let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
-        let mut batch = self.begin_batch(plan.kind, &mut record);
-        plan.bind_write(&mut bindings, &mut scratch, &mut batch.record, &mut batch.size)?;
-        let mut warnings = statement.compiled.warnings.clone();
-        warnings.extend(batch.size.warnings());
-        let is_divided = batch.is_divided();
+        let buffers = (&mut *record, &mut *scratch);
+        let bound = self.binder().statement(&statement.compiled, &mut bindings, buffers)?;
+        self.bound_write(statement, parameters, bound, record)
+    }
+
+    /// What binding has given, looked at: levels, guardrails and the name of a change of counters.
+    pub(super) fn bound_write<'w>(
+        &'w self,
+        statement: &ServerStatement,
+        parameters: &Parameters<'_>,
+        bound: Bound,
+        mut record: RefMut<'w, Vec<u8>>,
+    ) -> Result<BoundWrite<'w>, ExecuteError> {
+        let Bound { mut warnings, timeout, is_divided } = bound;
         if let Some(watched) = self.watched_of_writes() {
-            let now_us = self.state.now_us();
-            let guardrails = &self.state.settings().guardrails;
-            guardrails.check_batch(plan, &bindings, now_us, &mut warnings)?;
             self.guard_record(watched, parameters, &record, &mut warnings)?;
         }
-        let counts = plan.writes.first().is_some_and(|write| write.table.is_counter());
-        let name = batch::write_type(plan.kind, counts);
-        let kind = WriteKind { level: parameters.consistency, name };
-        let timeout = plan.timeout(&bindings)?;
+        let (not_applied, name) = match &statement.compiled.statement {
+            Statement::Write(plan) => {
+                let name = if plan.table.is_counter() { "COUNTER" } else { "SIMPLE" };
+                (plan.condition.as_ref().map(|condition| condition.not_applied.clone()), name)
+            }
+            Statement::Batch(plan) => {
+                let counts = plan.writes.first().is_some_and(|write| write.table.is_counter());
+                (plan.not_applied.clone(), batch::write_type(plan.kind, counts))
+            }
+            _ => unreachable!("only writes are bound"),
+        };
+        let kind = match not_applied {
+            None => WriteKind { level: parameters.consistency, name },
+            Some(_) => conditional::kind(parameters),
+        };
         let is_named = self.name(parameters.request_id, &mut record)?;
-        BoundWrite { record, kind, warnings, timeout, not_applied: None, is_divided, is_named }
+        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
             .check(parameters.consistency, &statement.replication)
     }
 
@@ -413,6 +423,40 @@ fn what_became(result: &engine::Result<()>) -> String {
         Ok(()) => "Written to commitlog and memtable".to_owned(),
         Err(engine::Error::NotApplied { .. }) => "Not applied, and nothing was written".to_owned(),
         Err(error) => format!("Write failed: {error}"),
+    }
+}
+
+/// Whether it is a conditional write, or a batch of which a statement is one.
+pub(super) fn is_conditional(statement: &ServerStatement) -> bool {
+    match &statement.compiled.statement {
+        Statement::Write(plan) => plan.condition.is_some(),
+        Statement::Batch(plan) => plan.not_applied.is_some(),
+        _ => false,
+    }
+}
+
+/// Refuses a write of a table that clients do not write to, and a level that no such write has.
+pub(super) fn check_statement(
+    statement: &ServerStatement,
+    level: Consistency,
+) -> Result<(), ExecuteError> {
+    match &statement.compiled.statement {
+        Statement::Write(plan) => {
+            check_writable(&plan.table.keyspace)?;
+            if plan.condition.is_none() { check_level(plan, level) } else { Ok(()) }
+        }
+        Statement::Batch(plan) => {
+            plan.writes.iter().try_for_each(|write| check_writable(&write.table.keyspace))
+        }
+        _ => unreachable!("only writes are bound"),
+    }
+}
+
+#[inline]
+fn check_level(plan: &WritePlan, level: Consistency) -> Result<(), ExecuteError> {
+    match plan.table.is_counter() {
+        true => check_counter_write(level, &plan.table.name),
+        false => check_write(level),
     }
 }
 

@@ -58,6 +58,12 @@ impl<'a> Values<'a> {
         self.count == 0
     }
 
+    /// Bytes of the values with their lengths, and with their names if they have any.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.items.len()
+    }
+
     /// Whether each has a name.
     pub fn is_named(&self) -> bool {
         self.named

@@ -1,0 +1,206 @@
+//! Binds writes: the values of a statement, or of a BATCH message, become the record of mutations that a shard gets.
+//!
+//! ```text
+//! prepared statement + values + time ─► Binder ─► record, and what is told of it: warnings, time-out, owners
+//!     └► on the core, or beside it (`long_values.rs`): it holds nothing of the core
+//! ```
+//!
+//! Not here: the writes that are most of all, without a condition and by themselves, which `write.rs` binds in fewer
+//! steps; levels, names and the guardrails that look at a record (`write.rs`).
+
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cql::bind::{Bindings, StatementTime};
+use cql::frame::request::Batch;
+use cql::guardrails::Guardrails;
+use cql::lang::ast::BatchKind;
+use cql::plan::{
+    BatchPlan, BatchSize, BatchThresholds, ConditionalWrite, Extent, Records, Scratch, WritePlan,
+};
+use cql::prepare::{Prepared, Statement};
+use model::Token;
+use shard::owner::{ShardId, Sharder};
+
+use super::ExecuteError;
+use super::batch::plan_of;
+
+/// What binding needs beside a statement, its values and its time.
+#[derive(Clone)]
+pub(super) struct Binder {
+    /// Who owns which token.
+    pub(super) sharder: Sharder,
+    /// From when on batches are warned of and refused.
+    pub(super) thresholds: BatchThresholds,
+    /// The guardrails, if one may fire for a write.
+    pub(super) guardrails: Option<Arc<Guardrails>>,
+    /// The wall clock, in microseconds since 1970.
+    pub(super) now_us: i64,
+}
+
+/// What binding gives beside the record.
+#[derive(Debug, Default)]
+pub(super) struct Bound {
+    /// What the client should know beside the result.
+    pub(super) warnings: Vec<String>,
+    /// What `USING TIMEOUT` says.
+    pub(super) timeout: Option<Duration>,
+    /// Whether it is a logged batch that several cores own.
+    pub(super) is_divided: bool,
+}
+
+impl Binder {
+    /// Binds a write that is one statement.
+    pub(super) fn statement(
+        &self,
+        prepared: &Prepared,
+        bindings: &mut Bindings<'_>,
+        buffers: (&mut Vec<u8>, &mut Scratch),
+    ) -> cql::Result<Bound> {
+        let mut bound = Bound { warnings: prepared.warnings.clone(), ..Bound::default() };
+        match &prepared.statement {
+            Statement::Write(plan) => self.write(plan, bindings, buffers, &mut bound)?,
+            Statement::Batch(plan) => self.batch(plan, bindings, buffers, &mut bound)?,
+            _ => unreachable!("only writes are bound"),
+        }
+        Ok(bound)
+    }
+
+    fn write(
+        &self,
+        plan: &WritePlan,
+        bindings: &Bindings<'_>,
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
+        bound: &mut Bound,
+    ) -> cql::Result<()> {
+        if plan.condition.is_some() {
+            let plans = slice::from_ref(plan);
+            ConditionalWrite::bind(Extent::Statement, plans, bindings, scratch, record)?;
+        } else {
+            plan.bind_write(bindings, scratch, record)?;
+        }
+        self.guard(plan, bindings, &mut bound.warnings)?;
+        bound.timeout = plan.timeout(bindings)?;
+        Ok(())
+    }
+
+    fn batch(
+        &self,
+        plan: &BatchPlan,
+        bindings: &mut Bindings<'_>,
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
+        bound: &mut Bound,
+    ) -> cql::Result<()> {
+        if plan.not_applied.is_some() {
+            ConditionalWrite::bind(Extent::Batch, &plan.writes, bindings, scratch, record)?;
+            for write in &plan.writes {
+                self.guard(write, bindings, &mut bound.warnings)?;
+            }
+        } else {
+            let mut records = self.batch_record(record);
+            let mut size = BatchSize::new(plan.kind, self.thresholds);
+            plan.bind_write(bindings, scratch, &mut records, &mut size)?;
+            bound.is_divided = records.is_divided(plan.kind);
+            bound.warnings.extend(size.warnings());
+            if let Some(guardrails) = &self.guardrails {
+                guardrails.check_batch(plan, bindings, self.now_us, &mut bound.warnings)?;
+            }
+        }
+        bound.timeout = plan.timeout(bindings)?;
+        Ok(())
+    }
+
+    /// Binds the statements of a BATCH message of this kind. `pause` is called after each, and may end it.
+    pub(super) async fn message<'p>(
+        &self,
+        (batch, kind): (&Batch<'_>, BatchKind),
+        statements: impl Iterator<Item = &'p Prepared> + Clone,
+        time: StatementTime<'_>,
+        buffers: (&mut Vec<u8>, &mut Scratch),
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
+    ) -> Result<Bound, ExecuteError> {
+        let has_condition =
+            |one: &Prepared| plan_of(one).is_ok_and(|plan| plan.condition.is_some());
+        if statements.clone().any(has_condition) {
+            return self.conditional_message(batch, statements, time, buffers, pause).await;
+        }
+        let (record, scratch) = buffers;
+        let mut records = self.batch_record(record);
+        let mut size = BatchSize::new(kind, self.thresholds);
+        let mut of_guardrails = Vec::new();
+        for (prepared, item) in statements.zip(batch.statements()) {
+            let bindings = Bindings::new(&item.values, &prepared.markers, time)?;
+            let plan = plan_of(prepared)?;
+            plan.bind_into_batch(&bindings, scratch, &mut records, &mut size)?;
+            self.guard(plan, &bindings, &mut of_guardrails)?;
+            pause().await?;
+        }
+        let mut warnings: Vec<String> = size.warnings().into_iter().collect();
+        warnings.append(&mut of_guardrails);
+        Ok(Bound { warnings, timeout: None, is_divided: records.is_divided(kind) })
+    }
+
+    /// Binds a BATCH message of which at least one statement has a condition.
+    #[cold]
+    async fn conditional_message<'p>(
+        &self,
+        batch: &Batch<'_>,
+        statements: impl Iterator<Item = &'p Prepared>,
+        time: StatementTime<'_>,
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
+    ) -> Result<Bound, ExecuteError> {
+        let mut write = ConditionalWrite::new(Extent::Batch);
+        let mut bound = Bound::default();
+        for (prepared, item) in statements.zip(batch.statements()) {
+            let bindings = Bindings::new(&item.values, &prepared.markers, time)?;
+            let plan = plan_of(prepared)?;
+            write.add(plan, &bindings, scratch)?;
+            self.guard(plan, &bindings, &mut bound.warnings)?;
+            pause().await?;
+        }
+        write.put(&Bindings::none(time), record);
+        Ok(bound)
+    }
+
+    /// Looks at the values of a statement.
+    fn guard(
+        &self,
+        plan: &WritePlan,
+        bindings: &Bindings<'_>,
+        warnings: &mut Vec<String>,
+    ) -> cql::Result<()> {
+        match &self.guardrails {
+            None => Ok(()),
+            Some(guardrails) => guardrails.check_write(plan, bindings, self.now_us, warnings),
+        }
+    }
+
+    fn batch_record<'r>(&self, record: &'r mut Vec<u8>) -> BatchRecord<'r> {
+        BatchRecord { record, sharder: self.sharder, owner: None, is_divided: false }
+    }
+}
+
+/// The record of a batch, and whether more than one shard owns a part of it.
+struct BatchRecord<'r> {
+    record: &'r mut Vec<u8>,
+    sharder: Sharder,
+    owner: Option<ShardId>,
+    is_divided: bool,
+}
+
+impl BatchRecord<'_> {
+    /// Whether the batch is to be written as a whole, and more than one core owns a part of it.
+    fn is_divided(&self, kind: BatchKind) -> bool {
+        kind == BatchKind::Logged && self.is_divided
+    }
+}
+
+impl Records for BatchRecord<'_> {
+    fn of(&mut self, token: Token) -> &mut Vec<u8> {
+        let owner = self.sharder.shard_of(token);
+        self.is_divided |= *self.owner.get_or_insert(owner) != owner;
+        self.record
+    }
+}

@@ -1,0 +1,350 @@
+//! Writes of long values, which are bound beside the core: done and answered as those of short ones, and bounded.
+
+use super::super::batch::at_once;
+use super::super::long_values::is_long;
+use super::*;
+use crate::limits::{BOUND_AT_ONCE_BYTES, WAITING_STATEMENTS_MEMORY_DIVISOR};
+
+/// As many elements as make a value long.
+const MANY: i32 = BOUND_AT_ONCE_BYTES as i32 / 8 + 1;
+
+/// Numbers from here on are long in JSON, too.
+const FIRST: i32 = 1_000_000;
+
+/// The tables of the tests, on so many shards.
+fn bench(shards: usize) -> Bench {
+    let mut bench = Bench::with(large(shards));
+    bench.query(
+        "CREATE TABLE ks.l (k int PRIMARY KEY, l list<int>, s set<int>, m map<int, int>, f frozen<list<int>>, v text)",
+    );
+    bench
+}
+
+fn large(shards: usize) -> ManualConfig {
+    ManualConfig { shards, shard_memory_bytes: 64 << 20, log_segment_bytes: 8 << 20 }
+}
+
+/// A list, or a set in order, of these numbers as the protocol has it.
+fn list(numbers: impl Iterator<Item = i32>) -> Vec<u8> {
+    let (mut elements, mut count) = (Vec::new(), 0);
+    for number in numbers {
+        writer::value(&mut elements, Value::Bytes(&number.to_be_bytes()));
+        count += 1;
+    }
+    [&i32::to_be_bytes(count)[..], &elements].concat()
+}
+
+/// A map of each of these numbers to itself.
+fn map(numbers: impl Iterator<Item = i32>) -> Vec<u8> {
+    let pairs = list(numbers.flat_map(|number| [number, number]));
+    let count = i32::from_be_bytes(pairs[..4].try_into().unwrap()) / 2;
+    [&count.to_be_bytes()[..], &pairs[4..]].concat()
+}
+
+impl Bench {
+    fn execute_bytes(&mut self, id: &[u8], values: &[&[u8]]) -> String {
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        self.execute_with(id, values, plain)
+    }
+
+    fn execute_with(&mut self, id: &[u8], values: &[&[u8]], parameters: Parameters<'_>) -> String {
+        let list = list_of(values);
+        let parameters = Parameters { values: list.as_values(VERSION), ..parameters };
+        self.show(&Request::Execute(Execute { id, result_metadata_id: None, parameters }))
+    }
+
+    /// Sends an EXECUTE, whose answer comes later.
+    fn begin_execute(&mut self, id: &[u8], values: &[&[u8]]) {
+        let list = list_of(values);
+        let plain = Parameters::plain(Consistency::One, VERSION);
+        let parameters = Parameters { values: list.as_values(VERSION), ..plain };
+        self.begin(&Request::Execute(Execute { id, result_metadata_id: None, parameters }));
+    }
+
+    /// How often a thread was given something so far.
+    fn bound_beside(&self) -> u64 {
+        self.server.executor(0).bound_beside.get()
+    }
+}
+
+fn list_of(values: &[&[u8]]) -> ValueList {
+    let mut list = ValueList::new();
+    values.iter().for_each(|value| list.push(Value::Bytes(value)));
+    list
+}
+
+fn int(number: i32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+#[test]
+fn long_values_become_what_short_ones_become() {
+    for shards in [1, 3] {
+        let mut bench = bench(shards);
+        let of = |name: &str| format!("INSERT INTO ks.l (k, {name}) VALUES (?, ?)");
+        let json = bench.prepare("INSERT INTO ks.l JSON ?");
+        let from_json = bench.prepare("UPDATE ks.l SET f = from_json(?) WHERE k = ?");
+        for count in [3, MANY] {
+            let numbers: Vec<String> =
+                (FIRST..FIRST + count).map(|number| number.to_string()).collect();
+            let array = format!("[{}]", numbers.join(","));
+            for k in 0..4 {
+                let before = bench.bound_beside();
+                for name in ["l", "s", "f"] {
+                    let id = bench.prepare(&of(name));
+                    assert_eq!(
+                        bench.execute_bytes(&id, &[&int(k), &list(FIRST..FIRST + count)]),
+                        "void"
+                    );
+                }
+                let id = bench.prepare(&of("m"));
+                assert_eq!(
+                    bench.execute_bytes(&id, &[&int(k), &map(FIRST..FIRST + count)]),
+                    "void"
+                );
+                let row =
+                    format!(r#"{{"k": {}, "l": {array}, "s": {array}, "f": {array}}}"#, k + 10);
+                assert_eq!(bench.execute_bytes(&json, &[row.as_bytes()]), "void");
+                let values = [array.as_bytes(), &int(k + 20)];
+                assert_eq!(bench.execute_bytes(&from_json, &values), "void");
+                let beside = bench.bound_beside() - before;
+                assert_eq!(beside, if count == MANY { 6 } else { 0 }, "{count} elements");
+                let last = FIRST + count - 1;
+                for (column, of_which) in [
+                    ("l", &[0, 10][..]),
+                    ("s", &[0, 10][..]),
+                    ("f", &[0, 10, 20][..]),
+                    ("m", &[0][..]),
+                ] {
+                    for more in of_which {
+                        let text =
+                            format!("SELECT to_json({column}) FROM ks.l WHERE k = {}", k + more);
+                        let shown = bench.query(&text);
+                        let wanted = match column {
+                            "m" => format!("\"{last}\": {last}}}"),
+                            _ => format!(", {last}]"),
+                        };
+                        assert!(shown.ends_with(&wanted), "{column} {}", &shown[..60]);
+                    }
+                }
+            }
+        }
+        assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "12");
+    }
+}
+
+/// A long text is copied, and nothing else: it is bound at once.
+#[test]
+fn long_values_of_one_part_are_bound_on_their_core() {
+    let mut bench = bench(1);
+    let id = bench.prepare("INSERT INTO ks.l (k, v) VALUES (?, ?)");
+    let text = vec![b'x'; 4 * BOUND_AT_ONCE_BYTES];
+    assert_eq!(bench.execute_bytes(&id, &[&int(1), &text]), "void");
+    assert_eq!(bench.bound_beside(), 0);
+}
+
+#[test]
+fn a_function_of_a_user_keeps_long_values_on_their_core() {
+    let mut bench = bench(1);
+    let make = "CREATE FUNCTION ks.first (l list<int>) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return l[1]'";
+    assert!(bench.query(make).starts_with("CREATED FUNCTION"), "{}", bench.query(make));
+    let id = bench.prepare("UPDATE ks.l SET v = 'x' WHERE k = ks.first(?)");
+    assert_eq!(bench.execute_bytes(&id, &[&list(7..7 + MANY)]), "void");
+    assert_eq!(bench.bound_beside(), 0);
+    assert_eq!(bench.query("SELECT k FROM ks.l"), "7");
+}
+
+#[test]
+fn errors_of_long_values_are_those_of_short_ones() {
+    let mut bench = bench(1);
+    let id = bench.prepare("INSERT INTO ks.l (k, l) VALUES (?, ?)");
+    let json = bench.prepare("INSERT INTO ks.l JSON ?");
+    let mut damaged = list(0..MANY);
+    damaged.pop();
+    let said = bench.execute_bytes(&id, &[&int(1), &damaged]);
+    assert!(said.starts_with("error: "), "{said}");
+    let short = { list(0..3)[..15].to_vec() };
+    let of_short = bench.execute_bytes(&id, &[&int(1), &short]);
+    assert_eq!(said[..30], of_short[..30]);
+    let text = format!("{{\"k\": 1, \"none\": \"{}\"}}", "x".repeat(BOUND_AT_ONCE_BYTES));
+    let said = bench.execute_bytes(&json, &[text.as_bytes()]);
+    assert_eq!(said, "error: JSON values map contains unrecognized column: none");
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let serial = Parameters { consistency: Consistency::Serial, ..plain };
+    let values: [&[u8]; 2] = [&int(1), &list(0..MANY)];
+    let of_long = bench.execute_with(&id, &values, serial);
+    assert_eq!(of_long, bench.execute_with(&id, &[&int(1), &list(0..1)], serial));
+    assert!(of_long.starts_with("error: "), "{of_long}");
+    assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "0");
+    assert_eq!(bench.bound_beside(), 2);
+}
+
+#[test]
+fn conditional_writes_and_batches_take_long_values() {
+    for shards in [1, 3] {
+        let mut bench = bench(shards);
+        let id = bench.prepare("INSERT INTO ks.l (k, s) VALUES (?, ?) IF NOT EXISTS");
+        assert_eq!(bench.execute_bytes(&id, &[&int(1), &list(0..MANY)]), "true");
+        let again = bench.execute_bytes(&id, &[&int(1), &list(5..5 + MANY)]);
+        assert!(again.starts_with("false 1 "), "{}", &again[..40]);
+        let text = "BEGIN BATCH INSERT INTO ks.l (k, m) VALUES (?, ?); \
+                    INSERT INTO ks.l (k, m) VALUES (?, ?); APPLY BATCH";
+        let id = bench.prepare(text);
+        let long = map(0..MANY);
+        assert_eq!(bench.execute_bytes(&id, &[&int(2), &long, &int(3), &long]), "void");
+        let text = "BEGIN BATCH INSERT INTO ks.l (k, f) VALUES (?, ?) IF NOT EXISTS APPLY BATCH";
+        let id = bench.prepare(text);
+        assert_eq!(bench.execute_bytes(&id, &[&int(4), &list(0..MANY)]), "true");
+        assert_eq!(bench.bound_beside(), 4);
+        assert_eq!(bench.query("SELECT k FROM ks.l WHERE k IN (1, 2, 3, 4, 5)"), "1, 2, 3, 4");
+    }
+}
+
+#[test]
+fn batch_messages_take_long_values() {
+    for shards in [1, 3] {
+        let mut bench = bench(shards);
+        let plain = bench.prepare("INSERT INTO ks.l (k, m) VALUES (?, ?)");
+        let conditional = bench.prepare("INSERT INTO ks.l (k, m) VALUES (?, ?) IF NOT EXISTS");
+        let long = map(0..MANY);
+        let parameters = Parameters::plain(Consistency::One, VERSION);
+        let send = |bench: &mut Bench, id: &[u8], keys: &[i32]| {
+            let lists: Vec<ValueList> =
+                keys.iter().map(|key| list_of(&[&int(*key), &long])).collect();
+            let statements: Vec<BatchStatement<'_>> = lists
+                .iter()
+                .map(|list| BatchStatement {
+                    text: BatchText::Prepared(id),
+                    values: list.as_values(VERSION),
+                })
+                .collect();
+            let mut items = Vec::new();
+            let kind = BatchKind::Logged;
+            let batch = Batch::new(kind, &statements, parameters, VERSION, &mut items);
+            bench.show(&Request::Batch(batch))
+        };
+        assert_eq!(send(&mut bench, &plain, &[1, 2, 3]), "void");
+        assert_eq!(send(&mut bench, &conditional, &[4]), "true");
+        assert!(send(&mut bench, &conditional, &[4]).starts_with("false 4 "));
+        assert_eq!(bench.bound_beside(), 3);
+        assert_eq!(bench.query("SELECT k FROM ks.l WHERE k IN (1, 2, 3, 4, 5)"), "1, 2, 3, 4");
+    }
+}
+
+/// A write that came before another one loses to it, though it is bound later.
+#[test]
+fn a_write_of_long_values_has_the_timestamp_of_when_it_came() {
+    let mut bench = bench(1);
+    let executor = bench.server.executor(0);
+    let id = bench.prepare("INSERT INTO ks.l (k, f) VALUES (?, ?)");
+    let turn = at_once(executor.long_statements.take(1));
+    bench.begin_execute(&id, &[&int(1), &list(0..MANY)]);
+    bench.begin_execute(&id, &[&int(1), &list(7..8)]);
+    while bench.server.run_once() {}
+    drop(turn);
+    assert_eq!(bench.answers().into_values().collect::<Vec<_>>(), ["void", "void"]);
+    assert_eq!(bench.query("SELECT to_json(f) FROM ks.l"), "[7]");
+}
+
+/// Elements have times of 100 ns each: those of a long list reach into the future, and what is appended afterwards
+/// comes behind them all the same.
+#[test]
+fn what_is_appended_behind_a_long_list_is_its_end() {
+    let mut bench = bench(1);
+    let set = bench.prepare("UPDATE ks.l SET l = ? WHERE k = 1");
+    let append = bench.prepare("UPDATE ks.l SET l = l + ? WHERE k = 1");
+    let many = 20 * MANY;
+    assert_eq!(bench.execute_bytes(&set, &[&list(0..many)]), "void");
+    assert_eq!(bench.execute_bytes(&append, &[&list(-1..0)]), "void");
+    assert_eq!(bench.execute_bytes(&append, &[&list(0..many)]), "void");
+    assert_eq!(bench.execute_bytes(&append, &[&list(-2..-1)]), "void");
+    assert_eq!(bench.bound_beside(), 2);
+    let shown = bench.query("SELECT to_json(l) FROM ks.l");
+    let last = many - 1;
+    assert!(shown.contains(&format!(", {last}, -1, 0, 1,")), "the first one is in the middle");
+    assert!(shown.ends_with(&format!(", {last}, -2]")), "the other one is the last");
+}
+
+/// An addition with a name is done once, however often it is sent, and however long its key is.
+#[test]
+fn long_values_take_the_name_of_a_change_along() {
+    let mut bench = bench(1);
+    bench.query("CREATE TABLE ks.n (k frozen<list<int>> PRIMARY KEY, n counter)");
+    let id = bench.prepare("UPDATE ks.n SET n = n + 5 WHERE k = ?");
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let parameters = Parameters { request_id: Some(&[7; 16]), ..plain };
+    for _ in 0..2 {
+        assert_eq!(bench.execute_with(&id, &[&list(0..MANY)], parameters), "void");
+    }
+    assert_eq!(bench.bound_beside(), 2);
+    assert_eq!(bench.query("SELECT n FROM ks.n"), "5");
+}
+
+#[test]
+fn long_values_that_have_no_turn_in_time_do_nothing() {
+    let mut bench = bench(1);
+    let executor = bench.server.executor(0);
+    let id = bench.prepare("INSERT INTO ks.l (k, f) VALUES (?, ?)");
+    let turn = at_once(executor.long_statements.take(1));
+    bench.begin_execute(&id, &[&int(1), &list(0..MANY)]);
+    while bench.server.run_once() {}
+    bench.server.advance(Duration::from_secs(3601));
+    let said = bench.answers().into_values().next().unwrap();
+    let expected = "error: Not bound within 3600000 ms, with the long statements before it: nothing of it was done";
+    assert_eq!(said, expected);
+    drop(turn);
+    assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "0");
+}
+
+#[test]
+fn long_values_that_wait_are_counted_though_their_clients_are_gone() {
+    let mut bench = bench(1);
+    let executor = bench.server.executor(0);
+    let id = bench.prepare("INSERT INTO ks.l (k, f) VALUES (?, ?)");
+    let turn = at_once(executor.long_statements.take(1));
+    // Two of these fit, and not three.
+    let bytes = large(1).shard_memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR * 2 / 5;
+    let long = list(0..(bytes / 8) as i32);
+    let own = bench.client;
+    for _ in 0..2 {
+        bench.client = bench.server.connect(0, VERSION);
+        bench.begin_execute(&id, &[&int(1), &long]);
+        bench.server.disconnect(bench.client);
+    }
+    bench.client = own;
+    let said = bench.execute_bytes(&id, &[&int(1), &long]);
+    assert!(said.starts_with("error: Request not taken: the statements of a long text"), "{said}");
+    drop(turn);
+    while bench.server.run_once() {}
+    assert_eq!(bench.execute_bytes(&id, &[&int(1), &long]), "void", "there is space again");
+}
+
+/// What takes long to bind, by its types and by what reads it.
+#[test]
+fn which_values_take_long() {
+    let mut bench = bench(1);
+    bench.query("CREATE TYPE ks.u (a text)");
+    bench.query(
+        "CREATE TABLE ks.m (k int PRIMARY KEY, t tuple<text>, u ks.u, v vector<float, 4>, w vector<frozen<list<int>>, 2>, x vector<text, 2>, b blob)",
+    );
+    let executor = bench.server.executor(0);
+    for (text, takes_long) in [
+        ("INSERT INTO ks.m (k, t) VALUES (1, ?)", true),
+        ("INSERT INTO ks.m (k, u) VALUES (1, ?)", true),
+        ("INSERT INTO ks.m (k, w) VALUES (1, ?)", true),
+        ("INSERT INTO ks.m (k, x) VALUES (1, ?)", false),
+        ("INSERT INTO ks.m (k, v) VALUES (1, ?)", false),
+        ("INSERT INTO ks.m (k, b) VALUES (1, ?)", false),
+        ("INSERT INTO ks.m JSON ?", true),
+        ("INSERT INTO ks.m JSON '{\"k\": 1}'", false),
+        ("UPDATE ks.m SET b = from_json(?) WHERE k = 1", true),
+        ("UPDATE ks.m SET b = fromJson(?) WHERE k = 1", true),
+        ("BEGIN BATCH INSERT INTO ks.m JSON ?; APPLY BATCH", true),
+        ("BEGIN BATCH INSERT INTO ks.m (k, b) VALUES (?, ?); APPLY BATCH", false),
+    ] {
+        let id = bench.prepare(text);
+        let statement = executor.state.prepared(&executor.shard, &id).unwrap();
+        assert_eq!(is_long(BOUND_AT_ONCE_BYTES + 1, &statement.compiled), takes_long, "{text}");
+        assert!(!is_long(BOUND_AT_ONCE_BYTES, &statement.compiled), "{text}");
+    }
+}
