@@ -234,12 +234,12 @@ fn each_similarity_finds_the_nearest_and_as_many_as_there_are() {
     for similarity in Similarity::ALL {
         on_sim(6, async move |_, disk: Disk, exec: SimExec| {
             let mut world = World::new(&disk, &exec, similarity).await;
-            world.write(0..6000, |_| false).await;
+            world.write(0..4500, |_| false).await;
             world.settle().await;
             let recall = world.recall(20, 10).await;
             assert!(recall >= 0.95, "{similarity:?}: {recall}");
             // Nearly all are gone: what is left is found, however far it is, and exactly.
-            world.write(0..6000, |key| key % 500 != 0).await;
+            world.write(0..4500, |key| key % 400 != 0).await;
             for _ in 0..2 {
                 assert_eq!(world.recall(5, 10).await, 1.0, "{similarity:?}");
                 let (all, _) = world.search(&[0.5; PARTS], 100).await;

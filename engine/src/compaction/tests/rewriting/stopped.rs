@@ -183,7 +183,7 @@ fn merge_of() -> impl Strategy<Value = (Vec<bool>, u64, usize, u32)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn merges_that_are_stopped_inside_partitions_change_nothing(
