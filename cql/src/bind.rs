@@ -92,6 +92,28 @@ impl<'a> Bindings<'a> {
     /// Binds `values` to `markers`: by name if they have names, else in order. Bindings that have none yet are bound where
     /// they are: they are long to move.
     pub fn bind(&mut self, values: &Values<'a>, markers: &[Marker]) -> Result<()> {
+        self.bind_those(values, markers, |_| true)
+    }
+
+    /// The values that have few bytes, bound to their markers; all others are null. Of these no byte is looked at.
+    pub fn of_short(
+        values: &Values<'a>,
+        markers: &[Marker],
+        time: StatementTime<'a>,
+    ) -> Result<Self> {
+        let is_short = |value: Value<'_>| !matches!(value, Value::Bytes(long) if long.len() > 64);
+        let mut bindings = Bindings::none(time);
+        bindings.bind_those(values, markers, is_short)?;
+        Ok(bindings)
+    }
+
+    #[inline(always)]
+    fn bind_those(
+        &mut self,
+        values: &Values<'a>,
+        markers: &[Marker],
+        is_wanted: impl Fn(Value<'_>) -> bool,
+    ) -> Result<()> {
         if values.len() != markers.len() && !values.is_named() {
             return Err(Error::invalid(format!(
                 "Invalid amount of bind variables: expected {} but got {}",
@@ -115,11 +137,15 @@ impl<'a> Bindings<'a> {
                         marker.name
                     ))
                 })?;
-                self.set(index, value, marker)?;
+                if is_wanted(value) {
+                    self.set(index, value, marker)?;
+                }
             }
         } else {
             for (index, (value, marker)) in values.iter().zip(markers).enumerate() {
-                self.set(index, value, marker)?;
+                if is_wanted(value) {
+                    self.set(index, value, marker)?;
+                }
             }
         }
         Ok(())

@@ -31,6 +31,8 @@ use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::expr::function::CalledName;
 use crate::expr::{Collected, Compiler};
+use crate::frame::Value;
+use crate::frame::request::Values as ValuesOfRequest;
 use crate::json::JsonInsert;
 use crate::lang::ast::{self, Describe, QualifiedName};
 use crate::lang::parse;
@@ -80,28 +82,50 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Whether a long value takes many times as long to bind as to copy: it is a JSON text, or has parts.
-    pub fn is_long_to_bind(&self) -> bool {
-        let is_json =
+    /// Whether some of its values take many times as long to bind as to copy.
+    pub fn has_costly_values(&self) -> bool {
+        self.reads_json() || self.markers.iter().any(|marker| has_parts(&marker.ty))
+    }
+
+    /// Bytes of the values that take many times as long to bind as to copy: JSON texts, and values that have parts.
+    /// Of values that have names it is all.
+    pub fn costly_bytes(&self, values: &ValuesOfRequest<'_>) -> usize {
+        if self.reads_json() || values.is_named() {
+            return values.bytes();
+        }
+        let each = values.iter().zip(&self.markers);
+        let costly = each.filter(|(_, marker)| has_parts(&marker.ty));
+        let bytes = costly.map(|(value, _)| match value {
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Null | Value::Unset => 0,
+        });
+        bytes.sum()
+    }
+
+    /// Whether values that are bound to it are read as JSON.
+    fn reads_json(&self) -> bool {
+        let is_bound =
             |plan: &WritePlan| matches!(plan.json.as_deref(), Some(JsonInsert::Bound { .. }));
-        let reads_json = match &self.statement {
-            Statement::Write(plan) => is_json(plan),
-            Statement::Batch(plan) => plan.writes.iter().any(is_json),
+        let is_inserted = match &self.statement {
+            Statement::Write(plan) => is_bound(plan),
+            Statement::Batch(plan) => plan.writes.iter().any(is_bound),
             _ => false,
         };
-        let has_parts = |marker: &Marker| match &marker.ty {
-            // As many as the type says.
-            CqlType::Vector { element, .. } => !element.is_scalar(),
-            ty => !ty.is_scalar() || ty.is_composite(),
-        };
-        reads_json
-            || self.markers.iter().any(has_parts)
-            || self.called.iter().any(CalledName::reads_json)
+        is_inserted || self.called.iter().any(CalledName::reads_json)
     }
 
     /// Whether binding it may call functions of users, which run on its core alone.
     pub fn calls_users(&self) -> bool {
         self.called.iter().any(CalledName::is_users)
+    }
+}
+
+/// Whether a value is made of others, each of which is looked at when the value is bound.
+fn has_parts(ty: &CqlType) -> bool {
+    match ty {
+        // As many as the type says.
+        CqlType::Vector { element, .. } => has_parts(element),
+        ty => !ty.is_scalar() || ty.is_composite(),
     }
 }
 

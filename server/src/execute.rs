@@ -198,7 +198,7 @@ impl Executor {
             memory_bytes / NAMED_KEYS_MEMORY_DIVISOR,
         );
         let waiting_statements = HeldBytes::new(
-            "the statements of a long text, of a long BATCH or of a change of the schema",
+            "long texts, long values, long BATCH messages and changes of the schema",
             memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR,
         );
         let answers = answers_of[shard.me().index()].clone();

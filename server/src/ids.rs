@@ -29,7 +29,9 @@ impl Ids {
 
     /// Ids for a statement that is bound on another thread.
     pub(crate) fn beside(&self) -> IdsBeside {
-        IdsBeside { next_tick: Cell::new(self.next_tick()), tail: random_tail() }
+        let tick = self.next_tick();
+        self.last_tick.set(tick);
+        IdsBeside { next_tick: Cell::new(tick), tail: random_tail() }
     }
 
     /// From now on the ids are behind those that were taken beside the core.

@@ -93,6 +93,8 @@ pub(crate) const BATCH_AT_ONCE_BYTES: usize = 64 << 10;
 /// A write whose values have more bytes is bound on a thread beside its core, if they are JSON or have parts: an entry
 /// of a map takes 0.5 µs.
 pub(crate) const BOUND_AT_ONCE_BYTES: usize = 16 << 10;
+/// The same of a write whose text has more tokens: literals, markers, and statements of a BEGIN BATCH.
+pub(crate) const BOUND_AT_ONCE_TOKENS: usize = 4096;
 /// A statement whose text has more bytes is compiled on a thread beside its core: numbers in a list take 0.1 µs a byte.
 pub(crate) const COMPILED_AT_ONCE_BYTES: usize = 16 << 10;
 /// How often such a text is compiled, if what it names is changed meanwhile.

@@ -26,7 +26,7 @@
 //! `cql/src/plan/batch.rs`), the message's bytes (`cql/src/frame/request/batch.rs`).
 
 use std::cell::{Cell, RefMut};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,13 +49,12 @@ use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
 use super::long_text::{self, not_in_time};
-use super::long_values::is_long;
+use super::long_values::{changed, is_long};
 use super::statement::ServerStatement;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor, conditional, request_id};
-use crate::limits::{
-    BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, BOUND_AT_ONCE_BYTES, COMPILED_AT_ONCE_BYTES,
-};
+use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, COMPILED_AT_ONCE_BYTES};
+use crate::statements::StatementPlace;
 
 /// The statements of a BATCH message, and what follows from them together.
 struct BatchStatements {
@@ -75,9 +74,8 @@ impl BatchStatements {
 
     /// Whether the values of one statement take long to bind, and another thread may bind all.
     fn are_long_to_bind(&self, batch: &Batch<'_>) -> bool {
-        let values = batch.statements().map(|item| item.values.bytes());
-        let mut each = values.zip(self.prepared());
-        each.any(|(bytes, prepared)| is_long(bytes, prepared))
+        let mut each = batch.statements().zip(&self.all);
+        each.any(|(item, statement)| is_long(statement, &item.values))
             && !self.prepared().any(Prepared::calls_users)
     }
 }
@@ -111,45 +109,59 @@ impl Executor {
         let keyspace = call.keyspace(batch.parameters.keyspace);
         let time = self.state.time(&batch.parameters);
         if is_bound_in_steps(batch) {
-            let mut body = Vec::new();
-            batch.put(call.version, &mut body);
-            let request_id = batch.parameters.request_id.map(<[u8]>::to_vec);
-            let counted = match self.waiting_statements.hold(body.capacity()) {
-                Ok(counted) => counted,
-                Err(refusal) => return self.refuse(call, refusal, out),
-            };
-            let (timestamp_us, arrived) = (time.timestamp_us, self.state.monotonic());
-            let body = Arc::new(body);
-            let long =
-                LongBatch { body, request_id, keyspace, timestamp_us, arrived, _counted: counted };
-            self.batch_in_steps(call, long);
-            return Flow::Later;
+            return self.batch_in_steps(call, batch, (keyspace, time.timestamp_us), out);
         }
-        let bound = self.bind_batch(&mut call, batch, keyspace.as_deref(), time);
+        let compiled = self.compile_batch(&mut call, batch, keyspace.as_deref(), async || Ok(()));
+        let statements = match at_once(compiled) {
+            Ok(statements) => statements,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
+        if statements.are_long_to_bind(batch) {
+            return self.batch_in_steps(call, batch, (keyspace, time.timestamp_us), out);
+        }
+        self.shard.effort().rows(statements.all.len() as u64);
+        let bound = self.bind_batch(batch, &statements, time);
         self.submit(call, bound, out)
     }
 
     fn bind_batch(
         &self,
-        call: &mut Call,
         batch: &Batch<'_>,
-        keyspace: Option<&str>,
+        statements: &BatchStatements,
         time: StatementTime<'_>,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let statements = at_once(self.compile_batch(call, batch, keyspace, async || Ok(())))?;
-        self.shard.effort().rows(statements.all.len() as u64);
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
-        let time = self.time_of(batch, &statements, time);
+        let time = self.time_of(batch, statements, time);
         let (kind, all) = (statements.kind, statements.prepared());
         let binder = self.binder();
         let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())))?;
-        self.bound_batch(batch, &statements, bound, record)
+        self.bound_batch(batch, statements, bound, record)
     }
 
     /// Runs a long BATCH as a task.
     #[cold]
-    fn batch_in_steps(self: &Rc<Self>, mut call: Call, long: LongBatch) {
+    fn batch_in_steps(
+        self: &Rc<Self>,
+        mut call: Call,
+        batch: &Batch<'_>,
+        (keyspace, timestamp_us): (Option<String>, i64),
+        out: &mut Vec<u8>,
+    ) -> Flow {
+        let mut body = Vec::new();
+        batch.put(call.version, &mut body);
+        let counted = match self.waiting_statements.hold(body.capacity()) {
+            Ok(counted) => counted,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
+        let long = LongBatch {
+            body: Arc::new(body),
+            request_id: batch.parameters.request_id.map(<[u8]>::to_vec),
+            keyspace,
+            timestamp_us,
+            arrived: self.state.monotonic(),
+            _counted: counted,
+        };
         let executor = self.clone();
         self.spawn_flow("long batch", async move |out| {
             let bound = executor.bind_long_batch(&mut call, &long).await;
@@ -157,6 +169,7 @@ impl Executor {
             drop(long);
             executor.submit(call, bound, out)
         });
+        Flow::Later
     }
 
     /// Binds a long BATCH when it is its turn; `Overloaded` if that is not done within the time of a write.
@@ -186,6 +199,7 @@ impl Executor {
             }
             left().map(drop)
         };
+        let schema = self.shard.schema_number();
         let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
         let time =
             StatementTime { timestamp_us: *timestamp_us, ..self.state.time(&batch.parameters) };
@@ -202,6 +216,9 @@ impl Executor {
             let buffers = (&mut own, &mut scratch);
             self.binder().message((&batch, kind), all, time, buffers, &pause).await?
         };
+        if self.shard.schema_number() != schema {
+            self.check_unchanged(&statements.all)?;
+        }
         let left = left()?;
         let (mut record, _) = self.writes.buffers();
         *record = own;
@@ -220,7 +237,10 @@ impl Executor {
         check_serial(&batch.parameters)?;
         let all = self.statements_of(batch, keyspace, pause).await?;
         let kind = kind_of(batch.kind);
-        if let Some(first) = all.first() {
+        // A batch that turns out to be long is compiled once more, and counted once.
+        if call.statement == StatementPlace::NONE
+            && let Some(first) = all.first()
+        {
             let place = &first.batch_places[usize::from(kind != BatchKind::Logged)];
             self.count(call, place, || first.name_of_batch(kind));
         }
@@ -238,6 +258,18 @@ impl Executor {
             false => None,
         };
         Ok(BatchStatements { all, kind, changes_counters, replication, not_applied })
+    }
+
+    /// Refuses a batch whose statements were changed by the schema while others ran.
+    fn check_unchanged(&self, all: &[Rc<ServerStatement>]) -> Result<(), ExecuteError> {
+        let schema = self.shard.schema();
+        let mut looked_at: HashSet<*const ServerStatement> = HashSet::new();
+        for one in all {
+            if looked_at.insert(Rc::as_ptr(one)) && !one.is_valid(&schema) {
+                return Err(changed());
+            }
+        }
+        Ok(())
     }
 
     /// The time of a batch: with a condition the timestamp is that of when it begins to be bound. The rows that its
@@ -266,8 +298,10 @@ impl Executor {
         let Bound { warnings: of_binding, timeout, is_divided } = bound;
         let mut warnings = warnings_of(all);
         warnings.extend(of_binding);
-        if let Some(watched) = self.watched_of_writes() {
-            self.guard_record(watched, &batch.parameters, &record, &mut warnings)?;
+        if self.watched_of_writes().is_some() {
+            let mut of_guardrails = Vec::new();
+            self.guard_levels(&batch.parameters, &mut of_guardrails)?;
+            warnings.append(&mut of_guardrails);
         }
         let level = batch.parameters.consistency;
         let not_applied = not_applied.clone();
@@ -331,18 +365,16 @@ impl Executor {
     }
 }
 
-/// Whether a batch is bound in steps: it has many statements or bytes, or a long text or long values, for which only a
-/// task can wait.
+/// Whether a batch is bound in steps: it has many statements or bytes, or a long text, for which only a task can wait.
 fn is_bound_in_steps(batch: &Batch<'_>) -> bool {
-    let is_long = |one: BatchStatement<'_>| {
-        let has_long_text = matches!(one.text, BatchText::Query(text) if long_text::is_long(text));
-        has_long_text || one.values.bytes() > BOUND_AT_ONCE_BYTES
+    let has_long_text = || {
+        let is_long = |one: BatchStatement<'_>| matches!(one.text, BatchText::Query(text) if long_text::is_long(text));
+        batch.statements().any(is_long)
     };
     batch.len() > BATCH_AT_ONCE_STATEMENTS
         || batch.bytes() > BATCH_AT_ONCE_BYTES
-        // Most batches are too short for that, and their statements are not walked for it.
-        || (batch.bytes() > COMPILED_AT_ONCE_BYTES.min(BOUND_AT_ONCE_BYTES)
-            && batch.statements().any(is_long))
+        // Most batches are too short for a long text, and their statements are not walked for it.
+        || (batch.bytes() > COMPILED_AT_ONCE_BYTES && has_long_text())
 }
 
 /// The output of what does not wait.

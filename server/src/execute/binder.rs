@@ -14,13 +14,13 @@ use std::time::Duration;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::request::Batch;
-use cql::guardrails::Guardrails;
+use cql::guardrails::{Guardrails, Watched};
 use cql::lang::ast::BatchKind;
 use cql::plan::{
     BatchPlan, BatchSize, BatchThresholds, ConditionalWrite, Extent, Records, Scratch, WritePlan,
 };
 use cql::prepare::{Prepared, Statement};
-use model::Token;
+use model::{Schema, Token};
 use shard::owner::{ShardId, Sharder};
 
 use super::ExecuteError;
@@ -34,9 +34,19 @@ pub(super) struct Binder {
     /// From when on batches are warned of and refused.
     pub(super) thresholds: BatchThresholds,
     /// The guardrails, if one may fire for a write.
-    pub(super) guardrails: Option<Arc<Guardrails>>,
+    pub(super) guards: Option<Guards>,
     /// The wall clock, in microseconds since 1970.
     pub(super) now_us: i64,
+}
+
+/// The guardrails that look at what is bound.
+#[derive(Clone)]
+pub(super) struct Guards {
+    pub(super) all: Arc<Guardrails>,
+    /// Which of them may fire.
+    pub(super) watched: Watched,
+    /// The schema that knows the tables of a record.
+    pub(super) schema: Arc<Schema>,
 }
 
 /// What binding gives beside the record.
@@ -56,12 +66,21 @@ impl Binder {
         &self,
         prepared: &Prepared,
         bindings: &mut Bindings<'_>,
-        buffers: (&mut Vec<u8>, &mut Scratch),
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
     ) -> cql::Result<Bound> {
         let mut bound = Bound { warnings: prepared.warnings.clone(), ..Bound::default() };
+        let buffers = (&mut *record, scratch);
         match &prepared.statement {
-            Statement::Write(plan) => self.write(plan, bindings, buffers, &mut bound)?,
-            Statement::Batch(plan) => self.batch(plan, bindings, buffers, &mut bound)?,
+            Statement::Write(plan) => {
+                self.write(plan, bindings, buffers, &mut bound)?;
+                self.guard_record(record, &mut bound.warnings)?;
+                bound.timeout = plan.timeout(bindings)?;
+            }
+            Statement::Batch(plan) => {
+                self.batch(plan, bindings, buffers, &mut bound)?;
+                self.guard_record(record, &mut bound.warnings)?;
+                bound.timeout = plan.timeout(bindings)?;
+            }
             _ => unreachable!("only writes are bound"),
         }
         Ok(bound)
@@ -80,9 +99,7 @@ impl Binder {
         } else {
             plan.bind_write(bindings, scratch, record)?;
         }
-        self.guard(plan, bindings, &mut bound.warnings)?;
-        bound.timeout = plan.timeout(bindings)?;
-        Ok(())
+        self.guard(plan, bindings, &mut bound.warnings)
     }
 
     fn batch(
@@ -94,74 +111,56 @@ impl Binder {
     ) -> cql::Result<()> {
         if plan.not_applied.is_some() {
             ConditionalWrite::bind(Extent::Batch, &plan.writes, bindings, scratch, record)?;
-            for write in &plan.writes {
-                self.guard(write, bindings, &mut bound.warnings)?;
-            }
-        } else {
-            let mut records = self.batch_record(record);
-            let mut size = BatchSize::new(plan.kind, self.thresholds);
-            plan.bind_write(bindings, scratch, &mut records, &mut size)?;
-            bound.is_divided = records.is_divided(plan.kind);
-            bound.warnings.extend(size.warnings());
-            if let Some(guardrails) = &self.guardrails {
-                guardrails.check_batch(plan, bindings, self.now_us, &mut bound.warnings)?;
+            let mut writes = plan.writes.iter();
+            return writes.try_for_each(|write| self.guard(write, bindings, &mut bound.warnings));
+        }
+        let mut records = self.batch_record(record);
+        let mut size = BatchSize::new(plan.kind, self.thresholds);
+        plan.bind_write(bindings, scratch, &mut records, &mut size)?;
+        bound.is_divided = records.is_divided(plan.kind);
+        bound.warnings.extend(size.warnings());
+        match &self.guards {
+            None => Ok(()),
+            Some(Guards { all, .. }) => {
+                all.check_batch(plan, bindings, self.now_us, &mut bound.warnings)
             }
         }
-        bound.timeout = plan.timeout(bindings)?;
-        Ok(())
     }
 
-    /// Binds the statements of a BATCH message of this kind. `pause` is called after each, and may end it.
+    /// Binds the statements of a BATCH message of this kind. `pause` is called after each, and may end it. What the
+    /// statements themselves warn of is not among the warnings.
     pub(super) async fn message<'p>(
         &self,
         (batch, kind): (&Batch<'_>, BatchKind),
         statements: impl Iterator<Item = &'p Prepared> + Clone,
         time: StatementTime<'_>,
-        buffers: (&mut Vec<u8>, &mut Scratch),
+        (record, scratch): (&mut Vec<u8>, &mut Scratch),
         pause: impl AsyncFn() -> Result<(), ExecuteError>,
     ) -> Result<Bound, ExecuteError> {
         let has_condition =
             |one: &Prepared| plan_of(one).is_ok_and(|plan| plan.condition.is_some());
-        if statements.clone().any(has_condition) {
-            return self.conditional_message(batch, statements, time, buffers, pause).await;
-        }
-        let (record, scratch) = buffers;
+        let is_conditional = statements.clone().any(has_condition);
+        let mut conditional = ConditionalWrite::new(Extent::Batch);
         let mut records = self.batch_record(record);
-        let mut size = BatchSize::new(kind, self.thresholds);
-        let mut of_guardrails = Vec::new();
+        let (mut size, mut of_guards) = (BatchSize::new(kind, self.thresholds), Vec::new());
         for (prepared, item) in statements.zip(batch.statements()) {
             let bindings = Bindings::new(&item.values, &prepared.markers, time)?;
             let plan = plan_of(prepared)?;
-            plan.bind_into_batch(&bindings, scratch, &mut records, &mut size)?;
-            self.guard(plan, &bindings, &mut of_guardrails)?;
+            match is_conditional {
+                true => conditional.add(plan, &bindings, scratch)?,
+                false => plan.bind_into_batch(&bindings, scratch, &mut records, &mut size)?,
+            }
+            self.guard(plan, &bindings, &mut of_guards)?;
             pause().await?;
         }
+        let is_divided = records.is_divided(kind);
+        if is_conditional {
+            conditional.put(&Bindings::none(time), record);
+        }
+        self.guard_record(record, &mut of_guards)?;
         let mut warnings: Vec<String> = size.warnings().into_iter().collect();
-        warnings.append(&mut of_guardrails);
-        Ok(Bound { warnings, timeout: None, is_divided: records.is_divided(kind) })
-    }
-
-    /// Binds a BATCH message of which at least one statement has a condition.
-    #[cold]
-    async fn conditional_message<'p>(
-        &self,
-        batch: &Batch<'_>,
-        statements: impl Iterator<Item = &'p Prepared>,
-        time: StatementTime<'_>,
-        (record, scratch): (&mut Vec<u8>, &mut Scratch),
-        pause: impl AsyncFn() -> Result<(), ExecuteError>,
-    ) -> Result<Bound, ExecuteError> {
-        let mut write = ConditionalWrite::new(Extent::Batch);
-        let mut bound = Bound::default();
-        for (prepared, item) in statements.zip(batch.statements()) {
-            let bindings = Bindings::new(&item.values, &prepared.markers, time)?;
-            let plan = plan_of(prepared)?;
-            write.add(plan, &bindings, scratch)?;
-            self.guard(plan, &bindings, &mut bound.warnings)?;
-            pause().await?;
-        }
-        write.put(&Bindings::none(time), record);
-        Ok(bound)
+        warnings.append(&mut of_guards);
+        Ok(Bound { warnings, timeout: None, is_divided })
     }
 
     /// Looks at the values of a statement.
@@ -171,9 +170,19 @@ impl Binder {
         bindings: &Bindings<'_>,
         warnings: &mut Vec<String>,
     ) -> cql::Result<()> {
-        match &self.guardrails {
+        match &self.guards {
             None => Ok(()),
-            Some(guardrails) => guardrails.check_write(plan, bindings, self.now_us, warnings),
+            Some(Guards { all, .. }) => all.check_write(plan, bindings, self.now_us, warnings),
+        }
+    }
+
+    /// Looks at the values of all that was bound.
+    fn guard_record(&self, record: &[u8], warnings: &mut Vec<String>) -> cql::Result<()> {
+        match &self.guards {
+            None => Ok(()),
+            Some(Guards { all, watched, schema }) => {
+                all.check_values(record, *watched, |id| schema.table_by_id(id), warnings)
+            }
         }
     }
 

@@ -56,19 +56,28 @@ impl Executor {
         Some(self.state.settings().guardrails.watched()).filter(|watched| watched.has_of_writes())
     }
 
-    /// Looks at the levels of a write and at all that it writes.
+    /// Looks at the levels of a write, and at the disk.
+    #[cold]
+    pub(super) fn guard_levels(
+        &self,
+        parameters: &Parameters<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), ExecuteError> {
+        let guardrails = &self.state.settings().guardrails;
+        let (level, serial) = (parameters.consistency, parameters.serial_consistency);
+        guardrails.check_write_levels(level, serial, warnings)?;
+        Ok(guardrails.check_disk(self.shard.engine().disk_used_percent(), warnings)?)
+    }
+
+    /// Looks at all that a write writes.
     #[cold]
     pub(super) fn guard_record(
         &self,
         watched: Watched,
-        parameters: &Parameters<'_>,
         record: &[u8],
         warnings: &mut Vec<String>,
     ) -> Result<(), ExecuteError> {
         let (guardrails, schema) = (&self.state.settings().guardrails, self.shard.schema());
-        let (level, serial) = (parameters.consistency, parameters.serial_consistency);
-        guardrails.check_write_levels(level, serial, warnings)?;
-        guardrails.check_disk(self.shard.engine().disk_used_percent(), warnings)?;
         let table = |id| schema.table_by_id(id);
         Ok(guardrails.check_values(record, watched, table, warnings)?)
     }

@@ -10,7 +10,7 @@
 //!
 //! 1. Long values, long texts and long BATCH messages of one core take turns, in the order in which they came.
 //! 2. The time-out of the write counts from when the request came, its binding included. What does not get its turn in
-//!    that time is refused, as OVERLOADED.
+//!    that time is refused, as OVERLOADED. What the schema has changed meanwhile is refused, too: UNPREPARED.
 //! 3. What waits is counted (`held_bytes.rs`), also when its client is gone.
 //! 4. The timestamp of a write is that of when the request came; that of a conditional one is of when it is bound.
 //!
@@ -18,39 +18,49 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cql::bind::{Bindings, StatementTime};
 use cql::expr::function::NoUserFunctions;
-use cql::frame::request::{Batch, Parameters};
+use cql::frame::request::{Batch, Parameters, Values};
 use cql::frame::{Reader, Version};
 use cql::lang::ast::BatchKind;
 use cql::plan::Scratch;
-use cql::prepare::Prepared;
+use cql::prepare::{Prepared, Statement};
 
-use super::binder::{Binder, Bound};
+use super::binder::{Binder, Bound, Guards};
 use super::call::{Call, Flow};
 use super::held_bytes::CountedBytes;
 use super::long_text::not_in_time;
 use super::owned_parameters::PlainTime;
-use super::statement::ServerStatement;
+use super::statement::{ServerStatement, Target};
 use super::write::{BoundWrite, check_statement, is_conditional};
 use super::{ExecuteError, Executor, Run};
 use crate::ids::IdsBeside;
 use crate::limits::BOUND_AT_ONCE_BYTES;
 
+/// Bytes that the parameters of a request have beside its values, at most, but for a keyspace and a paging state.
+const PARAMETERS_BYTES_MAX: usize = 64;
 /// The name of its tasks in `system_views.stalls`.
 const NAME: &str = "write of long values";
 
-/// Whether values of so many bytes are bound beside the core.
+/// Whether a write with these values is bound beside the core.
 #[inline]
-pub(super) fn is_long(values_bytes: usize, prepared: &Prepared) -> bool {
-    values_bytes > BOUND_AT_ONCE_BYTES && prepared.is_long_to_bind() && !prepared.calls_users()
+pub(super) fn is_long(statement: &ServerStatement, values: &Values<'_>) -> bool {
+    values.bytes() >= statement.long_from_bytes && has_long_values(statement, values)
 }
 
-/// A request whose values wait for their turn.
-struct LongValues {
-    /// Its parameters, as the protocol has them.
+#[cold]
+fn has_long_values(statement: &ServerStatement, values: &Values<'_>) -> bool {
+    statement.long_from_bytes == 0 || statement.compiled.costly_bytes(values) > BOUND_AT_ONCE_BYTES
+}
+
+/// A write that waits for its turn.
+struct LongWrite {
+    statement: Rc<ServerStatement>,
+    /// Whether the client has named the statement by its id.
+    is_prepared: bool,
+    /// The parameters of the request, as the protocol has them.
     parameters: Arc<Vec<u8>>,
     version: Version,
     /// What stands beside them: the name of a change of counters.
@@ -59,6 +69,8 @@ struct LongValues {
     timestamp_us: i64,
     /// When it came, by the monotonic clock.
     arrived: Instant,
+    /// How long it may take.
+    timeout: Duration,
     /// The bytes of the parameters: dropped with them.
     _counted: Option<CountedBytes>,
 }
@@ -67,23 +79,13 @@ impl Executor {
     /// Runs a write of long values.
     #[cold]
     pub(super) fn write_long(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
-        let mut parameters = Vec::with_capacity(run.parameters.values.bytes() + 64);
-        run.parameters.put(call.version, &mut parameters);
-        let counted = match self.waiting_statements.hold(parameters.capacity()) {
-            Ok(counted) => counted,
+        let long = match self.long_write(call.version, run) {
+            Ok(long) => long,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
-        let long = LongValues {
-            parameters: Arc::new(parameters),
-            version: call.version,
-            request_id: run.parameters.request_id.map(<[u8]>::to_vec),
-            timestamp_us: run.time.timestamp_us,
-            arrived: self.state.monotonic(),
-            _counted: counted,
-        };
-        let (executor, statement) = (self.clone(), run.statement.clone());
+        let executor = self.clone();
         self.spawn_flow(NAME, async move |out| {
-            let bound = executor.bind_long_values(&statement, &long).await;
+            let bound = executor.bind_long_write(&long).await;
             // The record has it all.
             drop(long);
             executor.submit(call, bound, out)
@@ -91,20 +93,41 @@ impl Executor {
         Flow::Later
     }
 
-    async fn bind_long_values(
-        &self,
-        statement: &ServerStatement,
-        long: &LongValues,
-    ) -> Result<BoundWrite<'_>, ExecuteError> {
-        let waited = || self.state.monotonic().saturating_duration_since(long.arrived);
+    fn long_write(&self, version: Version, run: Run<'_>) -> Result<LongWrite, ExecuteError> {
+        let Run { statement, parameters: given, target, time } = run;
+        check_statement(statement, given.consistency)?;
         let timeouts = &self.state.settings().timeouts;
         let usual =
             if is_conditional(statement) { timeouts.cas_contention } else { timeouts.write };
-        let turn = self.turn_within(&self.long_statements, usual.saturating_sub(waited())).await;
-        let _turn = turn.ok_or_else(|| not_in_time("bound", usual))?;
+        let bytes = given.values.bytes() + PARAMETERS_BYTES_MAX;
+        let counted = self.waiting_statements.hold(bytes)?;
+        let mut parameters = Vec::with_capacity(bytes);
+        given.put(version, &mut parameters);
+        Ok(LongWrite {
+            statement: statement.clone(),
+            is_prepared: matches!(target, Target::Execute(_)),
+            parameters: Arc::new(parameters),
+            version,
+            request_id: given.request_id.map(<[u8]>::to_vec),
+            timestamp_us: time.timestamp_us,
+            arrived: self.state.monotonic(),
+            timeout: timeout_of(statement, given, time)?.unwrap_or(usual),
+            _counted: counted,
+        })
+    }
+
+    /// Binds a write when it is its turn.
+    async fn bind_long_write(&self, long: &LongWrite) -> Result<BoundWrite<'_>, ExecuteError> {
+        let LongWrite { statement, timeout, .. } = long;
+        let left = || {
+            let waited = self.state.monotonic().saturating_duration_since(long.arrived);
+            timeout.checked_sub(waited).ok_or_else(|| not_in_time("bound", *timeout))
+        };
+        let turn = self.turn_within(&self.long_statements, left()?).await;
+        let _turn = turn.ok_or_else(|| not_in_time("bound", *timeout))?;
+        self.check_valid(long)?;
         let mut parameters = decoded(&long.parameters, long.version);
         parameters.request_id = long.request_id.as_deref();
-        check_statement(statement, parameters.consistency)?;
         let time = match is_conditional(statement) {
             true => self.state.own_time(&parameters),
             false => {
@@ -114,22 +137,28 @@ impl Executor {
         };
         let (binder, prepared) = (self.binder(), statement.compiled.clone());
         let (kept, version) = (long.parameters.clone(), long.version);
-        let (bound, own) = self
-            .bind_beside(time, move |time| {
-                let values = decoded(&kept, version).values;
-                let (mut record, mut scratch) = (Vec::new(), Scratch::default());
-                let mut bindings = Bindings::new(&values, &prepared.markers, time)?;
-                let buffers = (&mut record, &mut scratch);
-                let bound = binder.statement(&prepared, &mut bindings, buffers)?;
-                Ok::<_, cql::Error>((bound, record))
-            })
-            .await?;
-        let given = bound.timeout.unwrap_or(usual);
-        let left = given.checked_sub(waited()).ok_or_else(|| not_in_time("bound", given))?;
+        let bind = move |time: StatementTime<'_>| {
+            let values = decoded(&kept, version).values;
+            let (mut record, mut scratch) = (Vec::new(), Scratch::default());
+            let mut bindings = Bindings::new(&values, &prepared.markers, time)?;
+            let bound = binder.statement(&prepared, &mut bindings, (&mut record, &mut scratch))?;
+            Ok::<_, cql::Error>((bound, record))
+        };
+        let (bound, own) = self.bind_beside(time, bind).await?;
+        self.check_valid(long)?;
+        let bound = Bound { timeout: Some(left()?), ..bound };
         let (mut record, _) = self.writes.buffers();
         *record = own;
-        let bound = Bound { timeout: Some(left), ..bound };
         self.bound_write(statement, &parameters, bound, record)
+    }
+
+    /// Refuses a write whose statement was changed by the schema while it waited. A driver prepares it again.
+    fn check_valid(&self, long: &LongWrite) -> Result<(), ExecuteError> {
+        match long.statement.is_valid(&self.shard.schema()) {
+            true => Ok(()),
+            false if long.is_prepared => Err(ExecuteError::Unprepared(long.statement.id.to_vec())),
+            false => Err(changed()),
+        }
     }
 
     /// Binds the statements of a BATCH message, which has its turn.
@@ -177,13 +206,35 @@ impl Executor {
     /// What binding needs of this core.
     pub(super) fn binder(&self) -> Binder {
         let settings = self.state.settings();
-        Binder {
-            sharder: self.shard.sharder(),
-            thresholds: settings.batch,
-            guardrails: self.watched_of_writes().map(|_| settings.guardrails.clone()),
-            now_us: self.state.now_us(),
-        }
+        let guards = self.watched_of_writes().map(|watched| Guards {
+            all: settings.guardrails.clone(),
+            watched,
+            schema: self.shard.schema(),
+        });
+        let (sharder, now_us) = (self.shard.sharder(), self.state.now_us());
+        Binder { sharder, thresholds: settings.batch, guards, now_us }
     }
+}
+
+/// What `USING TIMEOUT` says. Long values are not looked at for it.
+fn timeout_of(
+    statement: &ServerStatement,
+    parameters: &Parameters<'_>,
+    time: StatementTime<'_>,
+) -> cql::Result<Option<Duration>> {
+    let bindings = || Bindings::of_short(&parameters.values, statement.markers(), time);
+    match &statement.compiled.statement {
+        Statement::Write(plan) if plan.timeout.is_some() => plan.timeout(&bindings()?),
+        Statement::Batch(plan) if plan.timeout.is_some() => plan.timeout(&bindings()?),
+        _ => Ok(None),
+    }
+}
+
+/// Refuses what was bound for a schema of before.
+pub(super) fn changed() -> ExecuteError {
+    let text =
+        "What the statement names was changed while its values were bound: nothing of it was done";
+    ExecuteError::Overloaded(text.to_owned())
 }
 
 fn decoded(parameters: &[u8], version: Version) -> Parameters<'_> {

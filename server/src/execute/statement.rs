@@ -31,6 +31,7 @@ use model::schema::Schema;
 use super::consistency::Replication;
 use super::handshake::LwtMarks;
 use super::write::is_conditional;
+use crate::limits::{BOUND_AT_ONCE_BYTES, BOUND_AT_ONCE_TOKENS};
 use crate::prepared::StatementId;
 use crate::statements::{StatementName, StatementPlace};
 
@@ -45,6 +46,9 @@ pub(crate) struct ServerStatement {
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
     pub(super) compiled: Arc<Prepared>,
+    /// From how many bytes of values on a write may take long to bind: `usize::MAX` if it never does, or has to be bound on
+    /// its core; 0 if it does whatever its values are.
+    pub(super) long_from_bytes: usize,
     /// What the statement has in common with those that differ from it by values alone.
     fingerprint: String,
     /// Where its executions are counted.
@@ -126,6 +130,7 @@ impl ServerStatement {
             replication: Replication::of_statement(&compiled.statement, schema),
             result_id: [0; 16],
             text: text.to_owned(),
+            long_from_bytes: long_from_bytes(&compiled),
             keyspace: keyspace.map(str::to_owned),
             compiled,
             fingerprint,
@@ -304,6 +309,17 @@ impl ServerStatement {
         };
         let envelope = Envelope { warnings: &self.compiled.warnings, ..*envelope };
         envelope.open_rows(self.result_columns(envelope.version), description, out)
+    }
+}
+
+fn long_from_bytes(prepared: &Prepared) -> usize {
+    let is_long =
+        prepared.json_bytes > BOUND_AT_ONCE_BYTES || prepared.tokens > BOUND_AT_ONCE_TOKENS;
+    match is_long || prepared.has_costly_values() {
+        true if prepared.calls_users() => usize::MAX,
+        true if is_long => 0,
+        true => BOUND_AT_ONCE_BYTES + 1,
+        false => usize::MAX,
     }
 }
 

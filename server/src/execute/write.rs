@@ -140,7 +140,7 @@ impl Executor {
         plan: &WritePlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        if is_long(run.parameters.values.bytes(), &run.statement.compiled) {
+        if is_long(run.statement, &run.parameters.values) {
             return self.write_long(call, run, out);
         }
         let bound = match plan.condition {
@@ -152,7 +152,7 @@ impl Executor {
 
     /// Runs a batch that is one statement, `BEGIN BATCH … APPLY BATCH`.
     pub(super) fn batch_text(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
-        if is_long(run.parameters.values.bytes(), &run.statement.compiled) {
+        if is_long(run.statement, &run.parameters.values) {
             return self.write_long(call, run, out);
         }
         self.submit(call, self.bind_statement(run), out)
@@ -176,7 +176,8 @@ impl Executor {
             let now_us = self.state.now_us();
             let guardrails = &self.state.settings().guardrails;
             guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
-            self.guard_record(watched, parameters, &record, &mut warnings)?;
+            self.guard_levels(parameters, &mut warnings)?;
+            self.guard_record(watched, &record, &mut warnings)?;
         }
         let timeout = plan.timeout(&bindings)?;
         let is_named = self.name(parameters.request_id, &mut record)?;
@@ -206,8 +207,8 @@ impl Executor {
         mut record: RefMut<'w, Vec<u8>>,
     ) -> Result<BoundWrite<'w>, ExecuteError> {
         let Bound { mut warnings, timeout, is_divided } = bound;
-        if let Some(watched) = self.watched_of_writes() {
-            self.guard_record(watched, parameters, &record, &mut warnings)?;
+        if self.watched_of_writes().is_some() {
+            self.guard_levels(parameters, &mut warnings)?;
         }
         let (not_applied, name) = match &statement.compiled.statement {
             Statement::Write(plan) => {

@@ -95,7 +95,7 @@ const CASES: [Case; 44] = [
 ];
 
 /// What a request is told: its error, or its warnings.
-fn told(bench: &mut Bench, request: &Request<'_>) -> String {
+pub(super) fn told(bench: &mut Bench, request: &Request<'_>) -> String {
     let frame = bench.ask(request);
     let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
     let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
@@ -111,7 +111,7 @@ fn told(bench: &mut Bench, request: &Request<'_>) -> String {
     }
 }
 
-fn set(bench: &Bench, settings: &[(&str, &str)]) {
+pub(super) fn set(bench: &Bench, settings: &[(&str, &str)]) {
     let owned = settings.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
     change(bench.server.guardrails(), &owned.collect::<Vec<_>>()).unwrap();
 }

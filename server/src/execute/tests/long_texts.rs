@@ -233,7 +233,7 @@ fn long_texts_that_wait_are_counted_though_their_clients_are_gone() {
     ];
     for request in requests {
         let said = bench.show(&request);
-        let refused = "error: Request not taken: the statements of a long text";
+        let refused = "error: Request not taken: long texts, long values";
         assert!(said.starts_with(refused), "{said}");
     }
     drop(turn);

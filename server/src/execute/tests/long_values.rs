@@ -2,6 +2,7 @@
 
 use super::super::batch::at_once;
 use super::super::long_values::is_long;
+use super::guardrails::{set, told};
 use super::*;
 use crate::limits::{BOUND_AT_ONCE_BYTES, WAITING_STATEMENTS_MEMORY_DIVISOR};
 
@@ -109,22 +110,20 @@ fn long_values_become_what_short_ones_become() {
                 assert_eq!(bench.execute_bytes(&from_json, &values), "void");
                 let beside = bench.bound_beside() - before;
                 assert_eq!(beside, if count == MANY { 6 } else { 0 }, "{count} elements");
-                let last = FIRST + count - 1;
-                for (column, of_which) in [
-                    ("l", &[0, 10][..]),
-                    ("s", &[0, 10][..]),
-                    ("f", &[0, 10, 20][..]),
-                    ("m", &[0][..]),
+                let pair = |number| format!("\"{number}\": {number}");
+                let pairs: Vec<String> = (FIRST..FIRST + count).map(pair).collect();
+                let (whole, of_map) =
+                    (format!("[{}]", numbers.join(", ")), format!("{{{}}}", pairs.join(", ")));
+                for (column, keys, wanted) in [
+                    ("l", &[0, 10][..], &whole),
+                    ("s", &[0, 10][..], &whole),
+                    ("f", &[0, 10, 20][..], &whole),
+                    ("m", &[0][..], &of_map),
                 ] {
-                    for more in of_which {
+                    for more in keys {
                         let text =
                             format!("SELECT to_json({column}) FROM ks.l WHERE k = {}", k + more);
-                        let shown = bench.query(&text);
-                        let wanted = match column {
-                            "m" => format!("\"{last}\": {last}}}"),
-                            _ => format!(", {last}]"),
-                        };
-                        assert!(shown.ends_with(&wanted), "{column} {}", &shown[..60]);
+                        assert!(bench.query(&text) == *wanted, "{column} of {}", k + more);
                     }
                 }
             }
@@ -163,9 +162,10 @@ fn errors_of_long_values_are_those_of_short_ones() {
     damaged.pop();
     let said = bench.execute_bytes(&id, &[&int(1), &damaged]);
     assert!(said.starts_with("error: "), "{said}");
-    let short = { list(0..3)[..15].to_vec() };
+    let short = { list(0..3)[..27].to_vec() };
     let of_short = bench.execute_bytes(&id, &[&int(1), &short]);
-    assert_eq!(said[..30], of_short[..30]);
+    let words = |text: &str| text.replace(|one: char| one.is_ascii_digit(), "");
+    assert_eq!(words(&said), words(&of_short));
     let text = format!("{{\"k\": 1, \"none\": \"{}\"}}", "x".repeat(BOUND_AT_ONCE_BYTES));
     let said = bench.execute_bytes(&json, &[text.as_bytes()]);
     assert_eq!(said, "error: JSON values map contains unrecognized column: none");
@@ -246,8 +246,7 @@ fn a_write_of_long_values_has_the_timestamp_of_when_it_came() {
     assert_eq!(bench.query("SELECT to_json(f) FROM ks.l"), "[7]");
 }
 
-/// Elements have times of 100 ns each: those of a long list reach into the future, and what is appended afterwards
-/// comes behind them all the same.
+/// The ids of elements come from where the list was bound, and those of later ones are behind them.
 #[test]
 fn what_is_appended_behind_a_long_list_is_its_end() {
     let mut bench = bench(1);
@@ -284,15 +283,61 @@ fn long_values_take_the_name_of_a_change_along() {
 fn long_values_that_have_no_turn_in_time_do_nothing() {
     let mut bench = bench(1);
     let executor = bench.server.executor(0);
-    let id = bench.prepare("INSERT INTO ks.l (k, f) VALUES (?, ?)");
     let turn = at_once(executor.long_statements.take(1));
-    bench.begin_execute(&id, &[&int(1), &list(0..MANY)]);
-    while bench.server.run_once() {}
-    bench.server.advance(Duration::from_secs(3601));
-    let said = bench.answers().into_values().next().unwrap();
-    let expected = "error: Not bound within 3600000 ms, with the long statements before it: nothing of it was done";
-    assert_eq!(said, expected);
+    for (using, ms, values) in [
+        ("", 3_600_000, 2),
+        ("USING TIMEOUT 100ms", 100, 2),
+        ("USING TIMEOUT ?", 200, 3),
+        ("USING TIMEOUT 7200s", 7_200_000, 2),
+    ] {
+        let id = bench.prepare(&format!("INSERT INTO ks.l (k, f) VALUES (?, ?) {using}"));
+        // No months, no days, and nanoseconds as a vint.
+        let timeout = [&[0, 0][..], &long_vint(200_000_000)].concat();
+        let long = list(0..MANY);
+        let all: [&[u8]; 3] = [&int(1), &long, &timeout];
+        bench.begin_execute(&id, &all[..values]);
+        while bench.server.run_once() {}
+        bench.server.advance(Duration::from_millis(ms - 50));
+        while bench.server.run_once() {}
+        assert!(bench.server.sent(bench.client, <[u8]>::is_empty), "{using}: there is time left");
+        bench.server.advance(Duration::from_millis(100));
+        let said = bench.answers().into_values().next().unwrap();
+        let expected = format!(
+            "error: Not bound within {ms} ms, with the long statements before it: nothing of it was done"
+        );
+        assert_eq!(said, expected);
+    }
     drop(turn);
+    assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "0");
+}
+
+/// A signed number as a vint of nine bytes.
+fn long_vint(number: i64) -> Vec<u8> {
+    [&[0xFF][..], &(number << 1).to_be_bytes()].concat()
+}
+
+/// A driver prepares a statement again that is not known; what it sent as a text it may send again.
+#[test]
+fn long_values_of_a_table_that_was_changed_are_refused() {
+    let mut bench = bench(1);
+    let executor = bench.server.executor(0);
+    let text = "INSERT INTO ks.l (k, f) VALUES (?, ?)";
+    let id = bench.prepare(text);
+    let long = list(0..MANY);
+    let turn = at_once(executor.long_statements.take(1));
+    bench.begin_execute(&id, &[&int(1), &long]);
+    let values = list_of(&[&int(2), &long]);
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let parameters = Parameters { values: values.as_values(VERSION), ..plain };
+    bench.begin(&Request::Query(Query { text, parameters }));
+    while bench.server.run_once() {}
+    let own = std::mem::replace(&mut bench.client, bench.server.connect(0, VERSION));
+    assert_eq!(bench.query("ALTER TABLE ks.l ADD w int"), "UPDATED TABLE ks l");
+    bench.client = own;
+    drop(turn);
+    let said: Vec<String> = bench.answers().into_values().collect();
+    assert!(said[0].starts_with("error: Prepared query with ID"), "{said:?}");
+    assert!(said[1].starts_with("error: What the statement names was changed"), "{said:?}");
     assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "0");
 }
 
@@ -313,10 +358,98 @@ fn long_values_that_wait_are_counted_though_their_clients_are_gone() {
     }
     bench.client = own;
     let said = bench.execute_bytes(&id, &[&int(1), &long]);
-    assert!(said.starts_with("error: Request not taken: the statements of a long text"), "{said}");
+    assert!(said.starts_with("error: Request not taken: long texts, long values"), "{said}");
     drop(turn);
     while bench.server.run_once() {}
     assert_eq!(bench.execute_bytes(&id, &[&int(1), &long]), "void", "there is space again");
+}
+
+/// Guardrails that look at values, and the size of a batch, are told of once, with the words for short values.
+#[test]
+fn long_values_are_warned_of_as_short_ones() {
+    let mut bench = bench(1);
+    set(&bench, &[("items_per_collection_warn_threshold", "2")]);
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let text = "INSERT INTO ks.l (k, s) VALUES (?, ?)";
+    let insert = bench.prepare(text);
+    let batch = bench.prepare(&format!("BEGIN BATCH {text}; {text}; APPLY BATCH"));
+    for (id, keys) in [(insert, 1), (batch, 2)] {
+        let mut of_both = Vec::new();
+        for count in [1000, MANY] {
+            let (one, two, long) = (int(1), int(2), list(0..count));
+            let all: [&[u8]; 4] = [&one, &long, &two, &long];
+            let values = list_of(&all[..2 * keys]);
+            let parameters = Parameters { values: values.as_values(VERSION), ..plain };
+            let before = bench.bound_beside();
+            let execute = Execute { id: &id, result_metadata_id: None, parameters };
+            let said = told(&mut bench, &Request::Execute(execute));
+            of_both.push(said.replace(|one: char| one.is_ascii_digit(), ""));
+            assert_eq!(bench.bound_beside() - before, u64::from(count == MANY));
+        }
+        assert!(of_both[0].contains("Detected collection s with"), "{of_both:?}");
+        assert_eq!(of_both[0], of_both[1]);
+    }
+}
+
+#[test]
+fn a_batch_with_a_function_of_a_user_is_bound_on_its_core() {
+    let mut bench = bench(1);
+    let make = "CREATE FUNCTION ks.same (i int) CALLED ON NULL INPUT RETURNS int LANGUAGE lua AS 'return i'";
+    assert!(bench.query(make).starts_with("CREATED FUNCTION"));
+    let ids = [
+        bench.prepare("INSERT INTO ks.l (k, m) VALUES (?, ?)"),
+        bench.prepare("INSERT INTO ks.l (k) VALUES (ks.same(?))"),
+    ];
+    let lists = [list_of(&[&int(1), &map(0..MANY)]), list_of(&[&int(2)])];
+    let statement = |at: usize| BatchStatement {
+        text: BatchText::Prepared(&ids[at]),
+        values: lists[at].as_values(VERSION),
+    };
+    let (statements, mut items) = ([statement(0), statement(1)], Vec::new());
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    let batch = Batch::new(BatchKind::Unlogged, &statements, parameters, VERSION, &mut items);
+    assert_eq!(bench.show(&Request::Batch(batch)), "void");
+    assert_eq!(bench.bound_beside(), 0);
+    assert_eq!(bench.query("SELECT k FROM ks.l WHERE k IN (1, 2)"), "1, 2");
+}
+
+/// A statement that is prepared with long literals, or that is many, takes as long each time.
+#[test]
+fn long_statements_are_bound_beside_however_short_their_values_are() {
+    let mut bench = bench(1);
+    let numbers: Vec<String> = (0..3000).map(|number| number.to_string()).collect();
+    let array = format!("[{}]", numbers.join(", "));
+    let many: Vec<String> =
+        (0..600).map(|k| format!("UPDATE ks.l SET v = 'x' WHERE k = {k};")).collect();
+    for text in [
+        format!("INSERT INTO ks.l (k, l) VALUES (?, {array})"),
+        format!("BEGIN BATCH {} UPDATE ks.l SET v = 'x' WHERE k = ? APPLY BATCH", many.concat()),
+    ] {
+        let before = bench.bound_beside();
+        let id = bench.prepare(&text);
+        assert_eq!(bench.execute_bytes(&id, &[&int(1000)]), "void");
+        assert_eq!(bench.bound_beside() - before, 1, "{}", &text[..60]);
+    }
+    let json = format!("INSERT INTO ks.l JSON '{{\"k\": 1001, \"l\": {array}, \"f\": {array}}}'");
+    assert_eq!(bench.query(&json), "void");
+    assert_eq!(bench.bound_beside(), 3);
+    assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "602");
+    assert_eq!(bench.query("SELECT to_json(l) FROM ks.l WHERE k = 1001"), array);
+    assert_eq!(bench.query("SELECT to_json(l) FROM ks.l WHERE k = 1000"), array);
+}
+
+#[test]
+fn named_long_values_find_their_markers() {
+    let mut bench = bench(1);
+    let mut values = ValueList::new();
+    values.push_named("many", Value::Bytes(&list(0..MANY)));
+    values.push_named("key", Value::Bytes(&int(7)));
+    let plain = Parameters::plain(Consistency::One, VERSION);
+    let parameters = Parameters { values: values.as_values(VERSION), ..plain };
+    let text = "INSERT INTO ks.l (k, s) VALUES (:key, :many)";
+    assert_eq!(bench.show(&Request::Query(Query { text, parameters })), "void");
+    assert_eq!(bench.bound_beside(), 1);
+    assert!(bench.query("SELECT to_json(s) FROM ks.l WHERE k = 7").starts_with("[0, 1, 2,"));
 }
 
 /// What takes long to bind, by its types and by what reads it.
@@ -341,10 +474,16 @@ fn which_values_take_long() {
         ("UPDATE ks.m SET b = fromJson(?) WHERE k = 1", true),
         ("BEGIN BATCH INSERT INTO ks.m JSON ?; APPLY BATCH", true),
         ("BEGIN BATCH INSERT INTO ks.m (k, b) VALUES (?, ?); APPLY BATCH", false),
+        ("SELECT * FROM ks.m WHERE k = ?", false),
     ] {
         let id = bench.prepare(text);
         let statement = executor.state.prepared(&executor.shard, &id).unwrap();
-        assert_eq!(is_long(BOUND_AT_ONCE_BYTES + 1, &statement.compiled), takes_long, "{text}");
-        assert!(!is_long(BOUND_AT_ONCE_BYTES, &statement.compiled), "{text}");
+        let is_long = |bytes: usize| {
+            let mut values = ValueList::new();
+            statement.markers().iter().for_each(|_| values.push(Value::Bytes(&vec![0; bytes])));
+            is_long(&statement, &values.as_values(VERSION))
+        };
+        assert_eq!(is_long(BOUND_AT_ONCE_BYTES + 1), takes_long, "{text}");
+        assert!(!is_long(BOUND_AT_ONCE_BYTES / 2), "{text}");
     }
 }
