@@ -69,6 +69,9 @@ pub struct StatementTime<'a> {
 /// How many values are kept without allocating.
 const INLINE: usize = 24;
 
+/// Values that are bound by themselves, before all others, have at most so many bytes: durations have 27.
+const SHORT_BYTES: usize = 64;
+
 /// Bound values that can be asked for by number.
 pub struct Bindings<'a> {
     inline: [Value<'a>; INLINE],
@@ -95,13 +98,14 @@ impl<'a> Bindings<'a> {
         self.bind_those(values, markers, |_| true)
     }
 
-    /// The values that have few bytes, bound to their markers; all others are null. Of these no byte is looked at.
+    /// The values of at most 64 bytes, bound to their markers; all others are null. Of these no byte is looked at.
     pub fn of_short(
         values: &Values<'a>,
         markers: &[Marker],
         time: StatementTime<'a>,
     ) -> Result<Self> {
-        let is_short = |value: Value<'_>| !matches!(value, Value::Bytes(long) if long.len() > 64);
+        let is_short =
+            |value: Value<'_>| !matches!(value, Value::Bytes(long) if long.len() > SHORT_BYTES);
         let mut bindings = Bindings::none(time);
         bindings.bind_those(values, markers, is_short)?;
         Ok(bindings)

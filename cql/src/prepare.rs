@@ -21,13 +21,14 @@ mod tests;
 mod write;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use counters::check_batch;
 use model::schema::{ColumnKind, Schema};
 use model::{CqlType, Table};
 pub use name::{find_table, no_keyspace_in_use};
 
-use crate::bind::Marker;
+use crate::bind::{Bindings, Marker};
 use crate::error::{Error, Result};
 use crate::expr::function::CalledName;
 use crate::expr::{Collected, Compiler};
@@ -60,6 +61,35 @@ pub enum Statement {
     Describe(Describe),
 }
 
+impl Statement {
+    /// Whether it is a conditional write, or a batch of which a statement is one.
+    pub fn is_conditional(&self) -> bool {
+        match self {
+            Statement::Write(plan) => plan.condition.is_some(),
+            Statement::Batch(plan) => plan.not_applied.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether a write has a `USING TIMEOUT`.
+    pub fn has_timeout(&self) -> bool {
+        match self {
+            Statement::Write(plan) => plan.timeout.is_some(),
+            Statement::Batch(plan) => plan.timeout.is_some(),
+            _ => false,
+        }
+    }
+
+    /// What the `USING TIMEOUT` of a write says; `None` if there is none.
+    pub fn write_timeout(&self, bindings: &Bindings<'_>) -> Result<Option<Duration>> {
+        match self {
+            Statement::Write(plan) => plan.timeout(bindings),
+            Statement::Batch(plan) => plan.timeout(bindings),
+            _ => Ok(None),
+        }
+    }
+}
+
 /// A prepared statement.
 #[derive(Debug)]
 pub struct Prepared {
@@ -79,6 +109,10 @@ pub struct Prepared {
     pub called: Vec<CalledName>,
     /// Bytes that it keeps of JSON texts: what they become is not bounded by their length.
     pub json_bytes: usize,
+    /// Bytes of the values that its JSON texts have become, which each execution writes.
+    pub json_values_bytes: usize,
+    /// Whether it calls `from_json`.
+    calls_from_json: bool,
 }
 
 impl Prepared {
@@ -88,7 +122,7 @@ impl Prepared {
     }
 
     /// Bytes of the values that take many times as long to bind as to copy: JSON texts, and values that have parts.
-    /// Of values that have names it is all.
+    /// If values have names, the bytes of all are counted: their markers are not looked up.
     pub fn costly_bytes(&self, values: &ValuesOfRequest<'_>) -> usize {
         if self.reads_json() || values.is_named() {
             return values.bytes();
@@ -111,7 +145,7 @@ impl Prepared {
             Statement::Batch(plan) => plan.writes.iter().any(is_bound),
             _ => false,
         };
-        is_inserted || self.called.iter().any(CalledName::reads_json)
+        is_inserted || self.calls_from_json
     }
 
     /// Whether binding it may call functions of users, which run on its core alone.
@@ -123,7 +157,7 @@ impl Prepared {
 /// Whether a value is made of others, each of which is looked at when the value is bound.
 fn has_parts(ty: &CqlType) -> bool {
     match ty {
-        // As many as the type says.
+        // Its length is fixed by its type: only elements that have parts count.
         CqlType::Vector { element, .. } => has_parts(element),
         ty => !ty.is_scalar() || ty.is_composite(),
     }
@@ -152,6 +186,8 @@ pub fn prepare_parsed(
         tokens,
         called: Vec::new(),
         json_bytes: 0,
+        json_values_bytes: 0,
+        calls_from_json: false,
     };
     Ok(match parsed.statement {
         ast::Statement::Use(name) if schema.keyspace(&name).is_none() => {
@@ -252,10 +288,12 @@ impl CompiledSelect {
 
 /// A statement with what its compiler has collected.
 fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
-    let (json_bytes, called) = (collected.json.bytes(), std::mem::take(&mut collected.called));
+    let json_bytes = collected.json.bytes();
+    let json_values_bytes = collected.json.budget.taken();
+    let (called, calls_from_json) = (std::mem::take(&mut collected.called), collected.reads_json);
     let markers = collected.into_markers()?;
     debug_assert!(plain.key_indexes.iter().all(|index| usize::from(*index) < markers.len()));
-    Ok(Prepared { markers, json_bytes, called, ..plain })
+    Ok(Prepared { markers, json_bytes, json_values_bytes, called, calls_from_json, ..plain })
 }
 
 /// Whether every table of a statement is named with its keyspace.

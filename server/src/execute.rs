@@ -114,8 +114,8 @@ pub(crate) struct Executor {
     answers_of: Arc<[Arc<Answers>]>,
     /// What the keys and bounds of reads that wait take.
     named_keys: Rc<HeldBytes>,
-    /// What long texts take until they are compiled, long BATCH messages until they are bound, and schema changes
-    /// until they are made.
+    /// What long texts take until they are compiled, long values and BATCH messages until they are bound, and schema
+    /// changes until they are made.
     waiting_statements: Rc<HeldBytes>,
     /// What statements have cost on this core.
     statements: Statements,
@@ -136,8 +136,8 @@ pub(crate) struct Executor {
     /// Of PREPAREs of long texts, which every core compiles: what one takes, in the queues between cores as well, is
     /// bounded.
     long_prepares: Semaphore,
-    /// Of long texts that are compiled, and of BATCH messages that are bound in steps: what one becomes may take all
-    /// the memory that a core has for that.
+    /// Of long texts that are compiled, and of long values and BATCH messages that are bound: what one becomes may take
+    /// all the memory that a core has for that.
     long_statements: Semaphore,
     /// How many writes were bound beside the core.
     #[cfg(test)]

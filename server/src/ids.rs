@@ -4,8 +4,9 @@
 //! core has a random node number, with the multicast bit set as RFC 9562 asks, and never uses a
 //! tick twice, so two cores cannot meet.
 //!
-//! A statement that is bound beside its core ([`IdsBeside`]) has a node number of its own, and ticks from the last one of
-//! its core on. When it is bound the core goes on behind them: what is appended to a list later comes later in it.
+//! A statement that is bound beside its core ([`IdsBeside`]) has a node number of its own, and ticks from the next one
+//! of its core on. When that is done, the ids of the core continue after those: what is appended to a list then comes
+//! later in it. Ids that the core gives meanwhile lie between them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -34,8 +35,8 @@ impl Ids {
         IdsBeside { next_tick: Cell::new(tick), tail: random_tail() }
     }
 
-    /// From now on the ids are behind those that were taken beside the core.
-    pub(crate) fn pass(&self, beside: &IdsBeside) {
+    /// The next id of the core is later than all that were taken beside it.
+    pub(crate) fn continue_after(&self, beside: &IdsBeside) {
         self.last_tick.set(self.last_tick.get().max(beside.next_tick.get()));
     }
 
@@ -124,7 +125,7 @@ mod tests {
         let before = ids.timeuuid();
         let beside = ids.beside();
         let taken: Vec<[u8; 16]> = (0..100_000).map(|_| beside.timeuuid()).collect();
-        ids.pass(&beside);
+        ids.continue_after(&beside);
         let all: Vec<[u8; 16]> =
             [before].into_iter().chain(taken).chain([ids.timeuuid()]).collect();
         let ascend =

@@ -66,6 +66,8 @@ pub struct Collected {
     users: Vec<UserCallee>,
     /// The names of the functions that it calls.
     pub(crate) called: Vec<CalledName>,
+    /// Whether it calls `from_json`.
+    pub(crate) reads_json: bool,
 }
 
 impl Collected {
@@ -76,6 +78,7 @@ impl Collected {
             json: KnownJson::none(),
             users: Vec::new(),
             called: Vec::new(),
+            reads_json: false,
         }
     }
 
@@ -357,12 +360,12 @@ impl<'a> Compiler<'a> {
         let keyspace = name.keyspace.as_deref().unwrap_or(&self.table.keyspace);
         let called = CalledName::of(keyspace, &name.name, self.schema);
         let users = called.candidates.clone();
-        if !self.collected.called.contains(&called) {
-            self.collected.called.push(called);
-        }
+        self.collected.called.retain(|known| *known != called);
+        self.collected.called.push(called);
         if built_in.is_none() && users.is_empty() {
             return Err(self.unknown(name));
         }
+        self.collected.reads_json |= built_in.is_some_and(|(one, _)| one.reads_json());
         // `count(1)` counts rows.
         let counts =
             built_in.is_some_and(|(one, _)| matches!(one.body, Body::Aggregate(Aggregate::Count)));

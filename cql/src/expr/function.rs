@@ -69,6 +69,11 @@ impl Function {
         self.is_monotonic = true;
         self
     }
+
+    /// Whether it is `from_json`, which alone gives what its receiver takes.
+    pub(in crate::expr) fn reads_json(&self) -> bool {
+        matches!(self.gives, Gives::Receiver)
+    }
 }
 
 /// The types of the arguments of a function.

@@ -14,7 +14,7 @@
 //! warnings are those of its `BatchStatement`.
 //!
 //! Not here: which statements may be in one batch (`prepare/batch.rs`), batches with conditions (`conditions.rs`),
-//! BATCH messages and which cores own what is written (`server/src/execute/batch.rs`).
+//! BATCH messages (`server/src/execute/batch.rs`), which cores own what is written (`server/src/execute/binder.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,7 @@
 //! A long message is a task that does the same and lets others run between two statements; a long text among them is
 //! compiled by a thread beside the core (`long_text.rs`), which binds all statements if the values of one take long
 //! (`long_values.rs`). One such task of a core compiles and binds at a time, in the
-//! order in which they came; a message of a few statements does it in the pass.
+//! order in which they came; a message of a few short statements does it in the pass.
 //! Its time-out counts from when the message came, its binding included, and the bytes of the message are counted until
 //! it is bound (`held_bytes.rs`).
 //!
@@ -237,7 +237,8 @@ impl Executor {
         check_serial(&batch.parameters)?;
         let all = self.statements_of(batch, keyspace, pause).await?;
         let kind = kind_of(batch.kind);
-        // A batch that turns out to be long is compiled once more, and counted once.
+        // A batch that turns out to be long is compiled once more, since nothing counts what it was compiled to while
+        // it waits. It is counted once.
         if call.statement == StatementPlace::NONE
             && let Some(first) = all.first()
         {
@@ -286,7 +287,7 @@ impl Executor {
         }
     }
 
-    /// What binding has given, looked at: levels, guardrails and the name of a change of counters.
+    /// What binding has given, looked at: levels, the disk and the name of a change of counters.
     fn bound_batch<'w>(
         &'w self,
         batch: &Batch<'_>,
@@ -299,6 +300,7 @@ impl Executor {
         let mut warnings = warnings_of(all);
         warnings.extend(of_binding);
         if self.watched_of_writes().is_some() {
+            // The warnings of guardrails have a limit of their own.
             let mut of_guardrails = Vec::new();
             self.guard_levels(&batch.parameters, &mut of_guardrails)?;
             warnings.append(&mut of_guardrails);

@@ -6,28 +6,26 @@
 //! ```
 //!
 //! Not here: the writes that are most of all, without a condition and by themselves, which `write.rs` binds in fewer
-//! steps; levels, names and the guardrails that look at a record (`write.rs`).
+//! steps; levels and names (`write.rs`).
 
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::frame::request::Batch;
-use cql::guardrails::{Guardrails, Watched};
 use cql::lang::ast::BatchKind;
 use cql::plan::{
     BatchPlan, BatchSize, BatchThresholds, ConditionalWrite, Extent, Records, Scratch, WritePlan,
 };
 use cql::prepare::{Prepared, Statement};
-use model::{Schema, Token};
+use model::Token;
 use shard::owner::{ShardId, Sharder};
 
-use super::ExecuteError;
 use super::batch::plan_of;
+use super::guarded::Guards;
+use super::{ExecuteError, Executor};
 
 /// What binding needs beside a statement, its values and its time.
-#[derive(Clone)]
 pub(super) struct Binder {
     /// Who owns which token.
     pub(super) sharder: Sharder,
@@ -35,18 +33,6 @@ pub(super) struct Binder {
     pub(super) thresholds: BatchThresholds,
     /// The guardrails, if one may fire for a write.
     pub(super) guards: Option<Guards>,
-    /// The wall clock, in microseconds since 1970.
-    pub(super) now_us: i64,
-}
-
-/// The guardrails that look at what is bound.
-#[derive(Clone)]
-pub(super) struct Guards {
-    pub(super) all: Arc<Guardrails>,
-    /// Which of them may fire.
-    pub(super) watched: Watched,
-    /// The schema that knows the tables of a record.
-    pub(super) schema: Arc<Schema>,
 }
 
 /// What binding gives beside the record.
@@ -60,6 +46,14 @@ pub(super) struct Bound {
     pub(super) is_divided: bool,
 }
 
+impl Executor {
+    /// What binding needs of this core.
+    pub(super) fn binder(&self) -> Binder {
+        let (sharder, thresholds) = (self.shard.sharder(), self.state.settings().batch);
+        Binder { sharder, thresholds, guards: self.guards() }
+    }
+}
+
 impl Binder {
     /// Binds a write that is one statement.
     pub(super) fn statement(
@@ -71,18 +65,12 @@ impl Binder {
         let mut bound = Bound { warnings: prepared.warnings.clone(), ..Bound::default() };
         let buffers = (&mut *record, scratch);
         match &prepared.statement {
-            Statement::Write(plan) => {
-                self.write(plan, bindings, buffers, &mut bound)?;
-                self.guard_record(record, &mut bound.warnings)?;
-                bound.timeout = plan.timeout(bindings)?;
-            }
-            Statement::Batch(plan) => {
-                self.batch(plan, bindings, buffers, &mut bound)?;
-                self.guard_record(record, &mut bound.warnings)?;
-                bound.timeout = plan.timeout(bindings)?;
-            }
+            Statement::Write(plan) => self.write(plan, bindings, buffers, &mut bound)?,
+            Statement::Batch(plan) => self.batch(plan, bindings, buffers, &mut bound)?,
             _ => unreachable!("only writes are bound"),
         }
+        self.guard_record(record, &mut bound.warnings)?;
+        bound.timeout = prepared.statement.write_timeout(bindings)?;
         Ok(bound)
     }
 
@@ -121,9 +109,7 @@ impl Binder {
         bound.warnings.extend(size.warnings());
         match &self.guards {
             None => Ok(()),
-            Some(Guards { all, .. }) => {
-                all.check_batch(plan, bindings, self.now_us, &mut bound.warnings)
-            }
+            Some(guards) => guards.check_batch(plan, bindings, &mut bound.warnings),
         }
     }
 
@@ -172,7 +158,7 @@ impl Binder {
     ) -> cql::Result<()> {
         match &self.guards {
             None => Ok(()),
-            Some(Guards { all, .. }) => all.check_write(plan, bindings, self.now_us, warnings),
+            Some(guards) => guards.check_statement(plan, bindings, warnings),
         }
     }
 
@@ -180,9 +166,7 @@ impl Binder {
     fn guard_record(&self, record: &[u8], warnings: &mut Vec<String>) -> cql::Result<()> {
         match &self.guards {
             None => Ok(()),
-            Some(Guards { all, watched, schema }) => {
-                all.check_values(record, *watched, |id| schema.table_by_id(id), warnings)
-            }
+            Some(guards) => guards.check_record(record, warnings),
         }
     }
 

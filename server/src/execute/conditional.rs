@@ -1,4 +1,4 @@
-//! Conditional writes (LWT): bound with their conditions into one record of one partition, and answered with `[applied]`.
+//! Conditional writes (LWT): what clients are told of them: levels, `[applied]`, the rows that were found.
 //!
 //! ```text
 //! statement or batch with IF ─► record: conditions, then what is written ─► the owner's queue of the partition

@@ -3,10 +3,14 @@
 //! One load tells whether any may fire; what comes here has one that may. The server's own tables are not looked at:
 //! drivers read them to connect, and operators to see.
 
+use std::sync::Arc;
+
+use cql::bind::Bindings;
 use cql::frame::request::Parameters;
-use cql::guardrails::Watched;
-use cql::plan::BoundRead;
+use cql::guardrails::{Guardrails, Watched};
+use cql::plan::{BatchPlan, BoundRead, WritePlan};
 use cql::prepare::Statement;
+use model::Schema;
 
 use super::read::SelectRun;
 use super::statement::ServerStatement;
@@ -69,16 +73,54 @@ impl Executor {
         Ok(guardrails.check_disk(self.shard.engine().disk_used_percent(), warnings)?)
     }
 
-    /// Looks at all that a write writes.
-    #[cold]
-    pub(super) fn guard_record(
+    /// The guardrails that look at what a write binds; `None` if none may fire.
+    #[inline]
+    pub(super) fn guards(&self) -> Option<Guards> {
+        let watched = self.watched_of_writes()?;
+        let (all, schema) = (self.state.settings().guardrails.clone(), self.shard.schema());
+        Some(Guards { all, watched, schema, now_us: self.state.now_us() })
+    }
+}
+
+/// The guardrails that look at what is bound, on its core or beside it.
+pub(super) struct Guards {
+    all: Arc<Guardrails>,
+    /// Which of them may fire.
+    watched: Watched,
+    /// The schema that knows the tables of a record.
+    schema: Arc<Schema>,
+    /// The wall clock, in microseconds since 1970.
+    now_us: i64,
+}
+
+impl Guards {
+    /// Looks at the values of a statement.
+    pub(super) fn check_statement(
         &self,
-        watched: Watched,
+        plan: &WritePlan,
+        bindings: &Bindings<'_>,
+        warnings: &mut Vec<String>,
+    ) -> cql::Result<()> {
+        self.all.check_write(plan, bindings, self.now_us, warnings)
+    }
+
+    /// Looks at a batch that is one text.
+    pub(super) fn check_batch(
+        &self,
+        plan: &BatchPlan,
+        bindings: &Bindings<'_>,
+        warnings: &mut Vec<String>,
+    ) -> cql::Result<()> {
+        self.all.check_batch(plan, bindings, self.now_us, warnings)
+    }
+
+    /// Looks at all that a write writes.
+    pub(super) fn check_record(
+        &self,
         record: &[u8],
         warnings: &mut Vec<String>,
-    ) -> Result<(), ExecuteError> {
-        let (guardrails, schema) = (&self.state.settings().guardrails, self.shard.schema());
-        let table = |id| schema.table_by_id(id);
-        Ok(guardrails.check_values(record, watched, table, warnings)?)
+    ) -> cql::Result<()> {
+        let table = |id| self.schema.table_by_id(id);
+        self.all.check_values(record, self.watched, table, warnings)
     }
 }

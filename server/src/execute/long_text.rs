@@ -28,7 +28,6 @@ use cql::bind::StatementTime;
 use cql::frame::Reader;
 use cql::frame::request::{Parameters, Prepare, Query};
 use engine::semaphore::{Permit, Semaphore};
-use futures_lite::future::yield_now;
 use shard::{Asker, Group};
 
 use super::call::{Call, Flow};
@@ -189,10 +188,7 @@ impl Executor {
             let (text, keyspace) = (text.clone(), keyspace.map(str::to_owned));
             let schema = self.shard.schema();
             let compile = move || ServerStatement::compile(&text, keyspace.as_deref(), &schema);
-            let compiled = self.shard.runtime().run_off_core(compile).await?;
-            // The clock stands still while the core sleeps: a pass sets it.
-            self.shard.wake().notify();
-            yield_now().await;
+            let compiled = self.off_core(compile).await?;
             if compiled.is_valid(&self.shard.schema()) {
                 return Ok(compiled);
             }

@@ -1,8 +1,9 @@
 //! Values that take long to bind: on a thread beside the core, whose other requests go on meanwhile.
 //!
 //! ```text
-//! EXECUTE, QUERY of a write ─► long, and JSON or of many parts ─► a task: its turn ─┬─► the thread binds ─► submit
-//! a long BATCH message ──────► a task already (`batch.rs`), which has its turn ─────┘
+//! EXECUTE, QUERY of a write ─► long values of many parts or JSON, or a long statement ─┬─► a task: its turn
+//! BATCH of such statements ───► a task (`batch.rs`) ───────────────────────────────────┘          └─► the thread binds
+//!                                                                              submit ◄──────────────────┘
 //! ```
 //!
 //! A map of 900,000 entries took a core 0.5 s, and an INSERT JSON of 14 MiB 0.3 s. A long text or blob takes what
@@ -10,9 +11,12 @@
 //!
 //! 1. Long values, long texts and long BATCH messages of one core take turns, in the order in which they came.
 //! 2. The time-out of the write counts from when the request came, its binding included. What does not get its turn in
-//!    that time is refused, as OVERLOADED. What the schema has changed meanwhile is refused, too: UNPREPARED.
+//!    that time is refused, as OVERLOADED. What the schema has changed meanwhile is refused, too: an EXECUTE as
+//!    UNPREPARED, so that drivers prepare again; a QUERY or BATCH as OVERLOADED.
 //! 3. What waits is counted (`held_bytes.rs`), also when its client is gone.
 //! 4. The timestamp of a write is that of when the request came; that of a conditional one is of when it is bound.
+//!
+//! A QUERY of a long text waits twice: to be compiled, and to be bound. Its time-out begins when it is compiled.
 //!
 //! Not here: what calls functions of users, which run on the core; values of reads.
 
@@ -26,20 +30,20 @@ use cql::frame::request::{Batch, Parameters, Values};
 use cql::frame::{Reader, Version};
 use cql::lang::ast::BatchKind;
 use cql::plan::Scratch;
-use cql::prepare::{Prepared, Statement};
+use cql::prepare::Prepared;
 
-use super::binder::{Binder, Bound, Guards};
+use super::binder::Bound;
 use super::call::{Call, Flow};
 use super::held_bytes::CountedBytes;
 use super::long_text::not_in_time;
 use super::owned_parameters::PlainTime;
-use super::statement::{ServerStatement, Target};
-use super::write::{BoundWrite, check_statement, is_conditional};
+use super::statement::{BoundWhere, ServerStatement, Target};
+use super::write::{BoundWrite, check_statement};
 use super::{ExecuteError, Executor, Run};
 use crate::ids::IdsBeside;
 use crate::limits::BOUND_AT_ONCE_BYTES;
 
-/// Bytes that the parameters of a request have beside its values, at most, but for a keyspace and a paging state.
+/// Bytes that the parameters of a write have beside its values, at most.
 const PARAMETERS_BYTES_MAX: usize = 64;
 /// The name of its tasks in `system_views.stalls`.
 const NAME: &str = "write of long values";
@@ -47,12 +51,14 @@ const NAME: &str = "write of long values";
 /// Whether a write with these values is bound beside the core.
 #[inline]
 pub(super) fn is_long(statement: &ServerStatement, values: &Values<'_>) -> bool {
-    values.bytes() >= statement.long_from_bytes && has_long_values(statement, values)
-}
-
-#[cold]
-fn has_long_values(statement: &ServerStatement, values: &Values<'_>) -> bool {
-    statement.long_from_bytes == 0 || statement.compiled.costly_bytes(values) > BOUND_AT_ONCE_BYTES
+    match statement.bound {
+        BoundWhere::OnCore => false,
+        BoundWhere::BesideIfLong => {
+            values.bytes() > BOUND_AT_ONCE_BYTES
+                && statement.compiled.costly_bytes(values) > BOUND_AT_ONCE_BYTES
+        }
+        BoundWhere::Beside => true,
+    }
 }
 
 /// A write that waits for its turn.
@@ -97,21 +103,28 @@ impl Executor {
         let Run { statement, parameters: given, target, time } = run;
         check_statement(statement, given.consistency)?;
         let timeouts = &self.state.settings().timeouts;
-        let usual =
-            if is_conditional(statement) { timeouts.cas_contention } else { timeouts.write };
+        let usual = match statement.compiled.statement.is_conditional() {
+            true => timeouts.cas_contention,
+            false => timeouts.write,
+        };
+        let is_prepared = matches!(target, Target::Execute(_));
         let bytes = given.values.bytes() + PARAMETERS_BYTES_MAX;
-        let counted = self.waiting_statements.hold(bytes)?;
+        // The plan of a text is kept by nothing else.
+        let beside_bytes = if is_prepared { 0 } else { statement.bytes() };
+        let counted = self.waiting_statements.hold(bytes + beside_bytes)?;
         let mut parameters = Vec::with_capacity(bytes);
+        // They name nothing that a write needs.
+        let given = Parameters { paging_state: None, keyspace: None, ..*given };
         given.put(version, &mut parameters);
         Ok(LongWrite {
             statement: statement.clone(),
-            is_prepared: matches!(target, Target::Execute(_)),
+            is_prepared,
             parameters: Arc::new(parameters),
             version,
             request_id: given.request_id.map(<[u8]>::to_vec),
             timestamp_us: time.timestamp_us,
             arrived: self.state.monotonic(),
-            timeout: timeout_of(statement, given, time)?.unwrap_or(usual),
+            timeout: timeout_of(statement, &given, time)?.unwrap_or(usual),
             _counted: counted,
         })
     }
@@ -128,7 +141,7 @@ impl Executor {
         self.check_valid(long)?;
         let mut parameters = decoded(&long.parameters, long.version);
         parameters.request_id = long.request_id.as_deref();
-        let time = match is_conditional(statement) {
+        let time = match statement.compiled.statement.is_conditional() {
             true => self.state.own_time(&parameters),
             false => {
                 let timestamp_us = long.timestamp_us;
@@ -195,24 +208,9 @@ impl Executor {
             let bound = bind(plain.with(&ids, &NoUserFunctions));
             (bound, ids)
         };
-        let (bound, ids): (T, IdsBeside) = self.shard.runtime().run_off_core(work).await;
-        self.state.ids().pass(&ids);
-        // The clock stands still while the core sleeps: a pass sets it.
-        self.shard.wake().notify();
-        futures_lite::future::yield_now().await;
+        let (bound, ids): (T, IdsBeside) = self.off_core(work).await;
+        self.state.ids().continue_after(&ids);
         bound
-    }
-
-    /// What binding needs of this core.
-    pub(super) fn binder(&self) -> Binder {
-        let settings = self.state.settings();
-        let guards = self.watched_of_writes().map(|watched| Guards {
-            all: settings.guardrails.clone(),
-            watched,
-            schema: self.shard.schema(),
-        });
-        let (sharder, now_us) = (self.shard.sharder(), self.state.now_us());
-        Binder { sharder, thresholds: settings.batch, guards, now_us }
     }
 }
 
@@ -222,12 +220,12 @@ fn timeout_of(
     parameters: &Parameters<'_>,
     time: StatementTime<'_>,
 ) -> cql::Result<Option<Duration>> {
-    let bindings = || Bindings::of_short(&parameters.values, statement.markers(), time);
-    match &statement.compiled.statement {
-        Statement::Write(plan) if plan.timeout.is_some() => plan.timeout(&bindings()?),
-        Statement::Batch(plan) if plan.timeout.is_some() => plan.timeout(&bindings()?),
-        _ => Ok(None),
+    let prepared = &statement.compiled;
+    if !prepared.statement.has_timeout() {
+        return Ok(None);
     }
+    let bindings = Bindings::of_short(&parameters.values, &prepared.markers, time)?;
+    prepared.statement.write_timeout(&bindings)
 }
 
 /// Refuses what was bound for a schema of before.

@@ -30,7 +30,6 @@ use model::schema::Schema;
 
 use super::consistency::Replication;
 use super::handshake::LwtMarks;
-use super::write::is_conditional;
 use crate::limits::{BOUND_AT_ONCE_BYTES, BOUND_AT_ONCE_TOKENS};
 use crate::prepared::StatementId;
 use crate::statements::{StatementName, StatementPlace};
@@ -46,9 +45,8 @@ pub(crate) struct ServerStatement {
     pub(super) text: String,
     pub(super) keyspace: Option<String>,
     pub(super) compiled: Arc<Prepared>,
-    /// From how many bytes of values on a write may take long to bind: `usize::MAX` if it never does, or has to be bound on
-    /// its core; 0 if it does whatever its values are.
-    pub(super) long_from_bytes: usize,
+    /// Where a write is bound.
+    pub(super) bound: BoundWhere,
     /// What the statement has in common with those that differ from it by values alone.
     fingerprint: String,
     /// Where its executions are counted.
@@ -63,6 +61,17 @@ pub(crate) struct ServerStatement {
 
 /// One description for v3, v4 and v5 each.
 type PerVersion = [OnceCell<Columns>; 3];
+
+/// Where a write is bound (`long_values.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BoundWhere {
+    /// On its core: it is as fast as copying, or calls functions of users.
+    OnCore,
+    /// Beside its core if its values are long.
+    BesideIfLong,
+    /// Beside its core: its text has so much that its values do not matter.
+    Beside,
+}
 
 /// How the client asked for a result, and so how it is described.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +139,7 @@ impl ServerStatement {
             replication: Replication::of_statement(&compiled.statement, schema),
             result_id: [0; 16],
             text: text.to_owned(),
-            long_from_bytes: long_from_bytes(&compiled),
+            bound: BoundWhere::of(&compiled),
             keyspace: keyspace.map(str::to_owned),
             compiled,
             fingerprint,
@@ -289,7 +298,7 @@ impl ServerStatement {
             markers: self.marker_columns(version),
             key_indexes: &self.compiled.key_indexes,
             result: self.has_rows().then(|| self.result_columns(version)),
-            is_marked: lwt_marks == LwtMarks::Wanted && is_conditional(self),
+            is_marked: lwt_marks == LwtMarks::Wanted && self.compiled.statement.is_conditional(),
         };
         Envelope { warnings: &self.compiled.warnings, ..*envelope }.put_prepared(&prepared, out);
     }
@@ -312,14 +321,20 @@ impl ServerStatement {
     }
 }
 
-fn long_from_bytes(prepared: &Prepared) -> usize {
-    let is_long =
-        prepared.json_bytes > BOUND_AT_ONCE_BYTES || prepared.tokens > BOUND_AT_ONCE_TOKENS;
-    match is_long || prepared.has_costly_values() {
-        true if prepared.calls_users() => usize::MAX,
-        true if is_long => 0,
-        true => BOUND_AT_ONCE_BYTES + 1,
-        false => usize::MAX,
+impl BoundWhere {
+    fn of(prepared: &Prepared) -> BoundWhere {
+        if prepared.calls_users() {
+            return BoundWhere::OnCore;
+        }
+        if prepared.json_values_bytes > BOUND_AT_ONCE_BYTES
+            || prepared.tokens > BOUND_AT_ONCE_TOKENS
+        {
+            return BoundWhere::Beside;
+        }
+        match prepared.has_costly_values() {
+            true => BoundWhere::BesideIfLong,
+            false => BoundWhere::OnCore,
+        }
     }
 }
 

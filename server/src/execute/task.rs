@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use engine::semaphore::{Permit, Semaphore};
-use futures_lite::future::or;
+use futures_lite::future::{or, yield_now};
 use shard::Group;
 use shard::stalls::Work;
 
@@ -57,6 +57,18 @@ impl Executor {
             // The pass publishes what goes to other cores; it may be asleep.
             executor.shard.wake().notify();
         });
+    }
+
+    /// Runs what computes for long on a thread beside the core. A pass comes before this goes on: the clock, which
+    /// stands still while the core sleeps, is right.
+    pub(super) async fn off_core<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let done = self.shard.runtime().run_off_core(work).await;
+        self.shard.wake().notify();
+        yield_now().await;
+        done
     }
 
     /// Takes a turn, if it comes within so much time.

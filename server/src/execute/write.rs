@@ -85,7 +85,7 @@ pub(super) struct BoundWrite<'w> {
     /// What the client should know beside the result.
     pub(super) warnings: Vec<String>,
     /// How long it may still take, if that is not the usual time: what `USING TIMEOUT` says, or what is left to a long
-    /// batch.
+    /// write.
     pub(super) timeout: Option<Duration>,
     /// Of a conditional write: how it is answered.
     pub(super) not_applied: Option<Arc<NotApplied>>,
@@ -172,12 +172,10 @@ impl Executor {
         let name = if counts { "COUNTER" } else { "SIMPLE" };
         let kind = WriteKind { level: parameters.consistency, name };
         let mut warnings = statement.compiled.warnings.clone();
-        if let Some(watched) = self.watched_of_writes() {
-            let now_us = self.state.now_us();
-            let guardrails = &self.state.settings().guardrails;
-            guardrails.check_write(plan, &bindings, now_us, &mut warnings)?;
+        if let Some(guards) = self.guards() {
+            guards.check_statement(plan, &bindings, &mut warnings)?;
             self.guard_levels(parameters, &mut warnings)?;
-            self.guard_record(watched, &record, &mut warnings)?;
+            guards.check_record(&record, &mut warnings)?;
         }
         let timeout = plan.timeout(&bindings)?;
         let is_named = self.name(parameters.request_id, &mut record)?;
@@ -190,7 +188,10 @@ impl Executor {
     fn bind_statement(&self, run: Run<'_>) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         check_statement(statement, parameters.consistency)?;
-        let time = if is_conditional(statement) { self.state.own_time(parameters) } else { time };
+        let time = match statement.compiled.statement.is_conditional() {
+            true => self.state.own_time(parameters),
+            false => time,
+        };
         let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
@@ -198,7 +199,7 @@ impl Executor {
         self.bound_write(statement, parameters, bound, record)
     }
 
-    /// What binding has given, looked at: levels, guardrails and the name of a change of counters.
+    /// What binding has given, looked at: levels, the disk and the name of a change of counters.
     pub(super) fn bound_write<'w>(
         &'w self,
         statement: &ServerStatement,
@@ -424,15 +425,6 @@ fn what_became(result: &engine::Result<()>) -> String {
         Ok(()) => "Written to commitlog and memtable".to_owned(),
         Err(engine::Error::NotApplied { .. }) => "Not applied, and nothing was written".to_owned(),
         Err(error) => format!("Write failed: {error}"),
-    }
-}
-
-/// Whether it is a conditional write, or a batch of which a statement is one.
-pub(super) fn is_conditional(statement: &ServerStatement) -> bool {
-    match &statement.compiled.statement {
-        Statement::Write(plan) => plan.condition.is_some(),
-        Statement::Batch(plan) => plan.not_applied.is_some(),
-        _ => false,
     }
 }
 

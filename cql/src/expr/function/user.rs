@@ -200,11 +200,6 @@ impl CalledName {
         !self.candidates.is_empty()
     }
 
-    /// Whether it names the function of the language that reads JSON texts.
-    pub(crate) fn reads_json(&self) -> bool {
-        ["from_json", "fromjson"].iter().any(|name| self.name.eq_ignore_ascii_case(name))
-    }
-
     /// Whether users have made the same of it in this schema.
     pub fn is_same_in(&self, schema: &Schema) -> bool {
         *self == CalledName::of(&self.keyspace, &self.name, schema)

@@ -62,10 +62,30 @@ impl Bench {
         self.begin(&Request::Execute(Execute { id, result_metadata_id: None, parameters }));
     }
 
-    /// How often a thread was given something so far.
+    /// Compares a column of these rows with a JSON text.
+    fn assert_column(&mut self, column: &str, keys: &[i32], wanted: &str) {
+        for key in keys {
+            let text = format!("SELECT to_json({column}) FROM ks.l WHERE k = {key}");
+            assert!(self.query(&text) == wanted, "{column} of {key}");
+        }
+    }
+
+    /// How many writes were bound beside the core so far.
     fn bound_beside(&self) -> u64 {
         self.server.executor(0).bound_beside.get()
     }
+}
+
+/// `0..MANY` as JSON.
+fn shown_list() -> String {
+    let numbers: Vec<String> = (0..MANY).map(|number| number.to_string()).collect();
+    format!("[{}]", numbers.join(", "))
+}
+
+/// A map of each of `0..MANY` to itself as JSON.
+fn shown_map() -> String {
+    let pairs: Vec<String> = (0..MANY).map(|number| format!("\"{number}\": {number}")).collect();
+    format!("{{{}}}", pairs.join(", "))
 }
 
 fn list_of(values: &[&[u8]]) -> ValueList {
@@ -162,13 +182,14 @@ fn errors_of_long_values_are_those_of_short_ones() {
     damaged.pop();
     let said = bench.execute_bytes(&id, &[&int(1), &damaged]);
     assert!(said.starts_with("error: "), "{said}");
-    let short = { list(0..3)[..27].to_vec() };
+    let short = list(0..3)[..27].to_vec();
     let of_short = bench.execute_bytes(&id, &[&int(1), &short]);
     let words = |text: &str| text.replace(|one: char| one.is_ascii_digit(), "");
     assert_eq!(words(&said), words(&of_short));
     let text = format!("{{\"k\": 1, \"none\": \"{}\"}}", "x".repeat(BOUND_AT_ONCE_BYTES));
     let said = bench.execute_bytes(&json, &[text.as_bytes()]);
     assert_eq!(said, "error: JSON values map contains unrecognized column: none");
+    assert_eq!(said, bench.execute_bytes(&json, &[br#"{"k": 1, "none": "x"}"#]));
     let plain = Parameters::plain(Consistency::One, VERSION);
     let serial = Parameters { consistency: Consistency::Serial, ..plain };
     let values: [&[u8]; 2] = [&int(1), &list(0..MANY)];
@@ -196,7 +217,9 @@ fn conditional_writes_and_batches_take_long_values() {
         let id = bench.prepare(text);
         assert_eq!(bench.execute_bytes(&id, &[&int(4), &list(0..MANY)]), "true");
         assert_eq!(bench.bound_beside(), 4);
-        assert_eq!(bench.query("SELECT k FROM ks.l WHERE k IN (1, 2, 3, 4, 5)"), "1, 2, 3, 4");
+        bench.assert_column("s", &[1], &shown_list());
+        bench.assert_column("m", &[2, 3], &shown_map());
+        bench.assert_column("f", &[4], &shown_list());
     }
 }
 
@@ -227,7 +250,7 @@ fn batch_messages_take_long_values() {
         assert_eq!(send(&mut bench, &conditional, &[4]), "true");
         assert!(send(&mut bench, &conditional, &[4]).starts_with("false 4 "));
         assert_eq!(bench.bound_beside(), 3);
-        assert_eq!(bench.query("SELECT k FROM ks.l WHERE k IN (1, 2, 3, 4, 5)"), "1, 2, 3, 4");
+        bench.assert_column("m", &[1, 2, 3, 4], &shown_map());
     }
 }
 
@@ -316,29 +339,63 @@ fn long_vint(number: i64) -> Vec<u8> {
     [&[0xFF][..], &(number << 1).to_be_bytes()].concat()
 }
 
-/// A driver prepares a statement again that is not known; what it sent as a text it may send again.
+/// A driver prepares a statement again that is not known; what it sent as a text it may send again. The table is
+/// changed before the turn comes, and while the thread binds.
 #[test]
 fn long_values_of_a_table_that_was_changed_are_refused() {
-    let mut bench = bench(1);
-    let executor = bench.server.executor(0);
     let text = "INSERT INTO ks.l (k, f) VALUES (?, ?)";
-    let id = bench.prepare(text);
-    let long = list(0..MANY);
-    let turn = at_once(executor.long_statements.take(1));
-    bench.begin_execute(&id, &[&int(1), &long]);
-    let values = list_of(&[&int(2), &long]);
     let plain = Parameters::plain(Consistency::One, VERSION);
-    let parameters = Parameters { values: values.as_values(VERSION), ..plain };
-    bench.begin(&Request::Query(Query { text, parameters }));
-    while bench.server.run_once() {}
-    let own = std::mem::replace(&mut bench.client, bench.server.connect(0, VERSION));
-    assert_eq!(bench.query("ALTER TABLE ks.l ADD w int"), "UPDATED TABLE ks l");
-    bench.client = own;
-    drop(turn);
-    let said: Vec<String> = bench.answers().into_values().collect();
-    assert!(said[0].starts_with("error: Prepared query with ID"), "{said:?}");
-    assert!(said[1].starts_with("error: What the statement names was changed"), "{said:?}");
-    assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "0");
+    for is_binding in [false, true] {
+        for number in 0..3 {
+            let mut bench = bench(1);
+            let executor = bench.server.executor(0);
+            let id = bench.prepare(text);
+            let turn = at_once(executor.long_statements.take(1));
+            let values = list_of(&[&int(1), &list(0..MANY)]);
+            let values = values.as_values(VERSION);
+            let mut items = Vec::new();
+            let one = [BatchStatement { text: BatchText::Prepared(&id), values }];
+            let batch = Batch::new(BatchKind::Logged, &one, plain, VERSION, &mut items);
+            let parameters = Parameters { values, ..plain };
+            let execute = Execute { id: &id, result_metadata_id: None, parameters };
+            let query = Query { text, parameters };
+            let requests =
+                [Request::Execute(execute), Request::Query(query), Request::Batch(batch)];
+            bench.begin(&requests[number]);
+            while bench.server.run_once() {}
+            let turn = Some(turn).filter(|_| !is_binding);
+            while bench.bound_beside() < u64::from(is_binding) {
+                assert!(bench.server.run_once(), "it is bound at some time");
+            }
+            let own = std::mem::replace(&mut bench.client, bench.server.connect(0, VERSION));
+            let before = executor.shard.schema_number();
+            bench.begin_as(bench.client, "ALTER TABLE ks.l ADD w int");
+            while executor.shard.schema_number() == before {
+                assert!(bench.server.run_once(), "it is altered at some time");
+            }
+            bench.client = own;
+            drop(turn);
+            let said = bench.answers().into_values().next().unwrap();
+            let refused = match (number, is_binding) {
+                // A batch looks its statements up when its turn comes.
+                (0, _) | (2, false) => "error: Prepared query with ID",
+                _ => "error: What the statement names was changed",
+            };
+            assert!(said.starts_with(refused), "{number} {is_binding}: {said}");
+        }
+    }
+}
+
+/// All columns of a table are written by an INSERT JSON; its text is short all the same.
+#[test]
+fn a_short_json_of_a_wide_table_is_bound_on_its_core() {
+    let mut bench = bench(1);
+    let columns: Vec<String> = (0..100).map(|number| format!("c{number} int")).collect();
+    bench.query(&format!("CREATE TABLE ks.wide (k int PRIMARY KEY, {})", columns.join(", ")));
+    let id = bench.prepare("INSERT INTO ks.wide JSON ?");
+    assert_eq!(bench.execute_bytes(&id, &[br#"{"k": 1, "c7": 8}"#]), "void");
+    assert_eq!(bench.bound_beside(), 0);
+    assert_eq!(bench.query("SELECT c7 FROM ks.wide"), "8");
 }
 
 #[test]
@@ -413,7 +470,7 @@ fn a_batch_with_a_function_of_a_user_is_bound_on_its_core() {
     assert_eq!(bench.query("SELECT k FROM ks.l WHERE k IN (1, 2)"), "1, 2");
 }
 
-/// A statement that is prepared with long literals, or that is many, takes as long each time.
+/// A statement that is prepared with long literals, or a BEGIN BATCH of many statements, takes as long each time.
 #[test]
 fn long_statements_are_bound_beside_however_short_their_values_are() {
     let mut bench = bench(1);
