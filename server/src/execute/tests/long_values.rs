@@ -269,22 +269,25 @@ fn a_write_of_long_values_has_the_timestamp_of_when_it_came() {
     assert_eq!(bench.query("SELECT to_json(f) FROM ks.l"), "[7]");
 }
 
-/// The ids of elements come from where the list was bound, and those of later ones are behind them.
+/// Each statement of a batch takes an id for its elements: those of later appends are behind all of them.
 #[test]
-fn what_is_appended_behind_a_long_list_is_its_end() {
+fn what_is_appended_behind_long_batches_is_the_end_of_the_list() {
+    const APPENDS: i32 = 600;
     let mut bench = bench(1);
-    let set = bench.prepare("UPDATE ks.l SET l = ? WHERE k = 1");
-    let append = bench.prepare("UPDATE ks.l SET l = l + ? WHERE k = 1");
-    let many = 20 * MANY;
-    assert_eq!(bench.execute_bytes(&set, &[&list(0..many)]), "void");
-    assert_eq!(bench.execute_bytes(&append, &[&list(-1..0)]), "void");
-    assert_eq!(bench.execute_bytes(&append, &[&list(0..many)]), "void");
-    assert_eq!(bench.execute_bytes(&append, &[&list(-2..-1)]), "void");
+    let one = "UPDATE ks.l SET l = l + ? WHERE k = 1;";
+    let batch = format!("BEGIN BATCH {} APPLY BATCH", one.repeat(APPENDS as usize));
+    let (batch, append) = (bench.prepare(&batch), bench.prepare(one));
+    for last in [-1, -2] {
+        let elements: Vec<Vec<u8>> = (0..APPENDS).map(|number| list(number..number + 1)).collect();
+        let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
+        assert_eq!(bench.execute_bytes(&batch, &elements), "void");
+        assert_eq!(bench.execute_bytes(&append, &[&list(last..last + 1)]), "void");
+    }
     assert_eq!(bench.bound_beside(), 2);
+    let numbers: Vec<String> = (0..APPENDS).map(|number| number.to_string()).collect();
+    let numbers = numbers.join(", ");
     let shown = bench.query("SELECT to_json(l) FROM ks.l");
-    let last = many - 1;
-    assert!(shown.contains(&format!(", {last}, -1, 0, 1,")), "the first one is in the middle");
-    assert!(shown.ends_with(&format!(", {last}, -2]")), "the other one is the last");
+    assert!(shown == format!("[{numbers}, -1, {numbers}, -2]"), "{shown}");
 }
 
 /// An addition with a name is done once, however often it is sent, and however long its key is.
