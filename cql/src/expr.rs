@@ -15,6 +15,7 @@
 //! Not here: constants as text (`literal`), how a row is read (`rows`), the grammar (`lang`).
 
 mod build;
+mod collected;
 mod collection;
 mod compile;
 mod draft;
@@ -32,9 +33,10 @@ mod tests;
 use std::borrow::Cow;
 
 pub use build::Build;
+pub use collected::Collected;
 pub(crate) use collection::SortCost;
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
-pub use compile::{Collected, Compiler, ExpectedType};
+pub use compile::{Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
 pub use function::Signature;
 use model::CqlType;

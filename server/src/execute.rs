@@ -42,6 +42,7 @@ mod request_id;
 mod schema;
 pub(crate) mod snapshots;
 mod statement;
+mod statement_clock;
 mod task;
 mod terms;
 #[cfg(test)]

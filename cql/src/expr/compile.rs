@@ -16,9 +16,10 @@ use std::collections::HashSet;
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Schema, Table};
 
+use super::collected::Collected;
 use super::draft::{Callee, Draft, Form, Pending, Style};
 use super::function::{
-    self, Aggregate, Body, CASTS, COUNT_ROWS, CalledName, Function, Gives, NEGATION, UserCallee,
+    self, Aggregate, Body, CASTS, COUNT_ROWS, CalledName, Function, Gives, NEGATION,
 };
 use super::name::undefined;
 use super::resolve::resolve;
@@ -54,48 +55,6 @@ impl ExpectedType {
 struct Named {
     columns: Vec<Column>,
     known: HashSet<ColumnId>,
-}
-
-/// What a batch goes on with from statement to statement.
-pub struct Collected {
-    /// The markers that have a type.
-    markers: Vec<Option<Marker>>,
-    /// What its JSON texts take.
-    pub(crate) json: KnownJson,
-    /// What users made and it calls.
-    users: Vec<UserCallee>,
-    /// The names of the functions that it calls.
-    pub(crate) called: Vec<CalledName>,
-    /// Whether it calls `from_json`.
-    pub(crate) reads_json: bool,
-}
-
-impl Collected {
-    /// Of a statement with so many markers that was not looked at yet.
-    pub fn none(markers: usize) -> Collected {
-        Collected {
-            markers: vec![None; markers],
-            json: KnownJson::none(),
-            users: Vec::new(),
-            called: Vec::new(),
-            reads_json: false,
-        }
-    }
-
-    /// The markers, all of which must have a type.
-    pub fn into_markers(self) -> Result<Vec<Marker>> {
-        let markers = self.markers.into_iter().enumerate();
-        markers.map(|(index, marker)| marker.ok_or_else(|| untyped(index))).collect()
-    }
-}
-
-/// The error for the marker at this index, which stands where nothing tells a type.
-#[cold]
-fn untyped(index: usize) -> Error {
-    let number = index + 1;
-    Error::invalid(format!(
-        "the type of bind marker {number} cannot be inferred: write a type before it, as in (int) ?"
-    ))
 }
 
 /// Compiles the expressions of one statement and collects its markers.
@@ -360,8 +319,9 @@ impl<'a> Compiler<'a> {
         let keyspace = name.keyspace.as_deref().unwrap_or(&self.table.keyspace);
         let called = CalledName::of(keyspace, &name.name, self.schema);
         let users = called.candidates.clone();
-        self.collected.called.retain(|known| *known != called);
-        self.collected.called.push(called);
+        if !self.collected.called.contains(&called) {
+            self.collected.called.push(called);
+        }
         if built_in.is_none() && users.is_empty() {
             return Err(self.unknown(name));
         }

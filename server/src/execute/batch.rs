@@ -14,10 +14,9 @@
 //!
 //! A long message is a task that does the same and lets others run between two statements; a long text among them is
 //! compiled by a thread beside the core (`long_text.rs`), which binds all statements if the values of one take long
-//! (`long_values.rs`). One such task of a core compiles and binds at a time, in the
-//! order in which they came; a message of a few short statements does it in the pass.
-//! Its time-out counts from when the message came, its binding included, and the bytes of the message are counted until
-//! it is bound (`held_bytes.rs`).
+//! (`long_values.rs`). One such task of a core compiles and binds at a time, in the order in which they came; a message
+//! of a few short statements does it in the pass. Its time-out counts from when the message came, its binding included,
+//! and the bytes of the message are counted until it is bound (`held_bytes.rs`).
 //!
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
 //! `USING TIMESTAMP`; with a condition it is always that of the clock. The batch is divided if it is LOGGED and its tokens have more than one owner.
@@ -43,16 +42,16 @@ use cql::prepare::{Prepared, Statement, batch_timeout_warning, check_batch};
 use futures_lite::future::yield_now;
 use shard::limits::READ_SLICE;
 
-use super::answer::WriteKind;
-use super::binder::Bound;
+use super::binder::{Bound, MessageKind};
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
-use super::long_text::{self, not_in_time};
+use super::long_text;
 use super::long_values::{changed, is_long};
-use super::statement::ServerStatement;
+use super::statement::{BoundWhere, ServerStatement};
+use super::task::Waiting;
 use super::write::{BoundWrite, check_writable};
-use super::{ExecuteError, Executor, conditional, request_id};
+use super::{ExecuteError, Executor, request_id};
 use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, COMPILED_AT_ONCE_BYTES};
 use crate::statements::StatementPlace;
 
@@ -72,8 +71,16 @@ impl BatchStatements {
         self.all.iter().map(|one| &*one.compiled)
     }
 
+    fn message_kind(&self) -> MessageKind {
+        MessageKind { kind: self.kind, is_conditional: self.not_applied.is_some() }
+    }
+
     /// Whether the values of one statement take long to bind, and another thread may bind all.
     fn are_long_to_bind(&self, batch: &Batch<'_>) -> bool {
+        // Most batches have no such statement, and their values are not walked for it.
+        if self.all.iter().all(|one| one.bound == BoundWhere::OnCore) {
+            return false;
+        }
         let mut each = batch.statements().zip(&self.all);
         each.any(|(item, statement)| is_long(statement, &item.values))
             && !self.prepared().any(Prepared::calls_users)
@@ -133,7 +140,7 @@ impl Executor {
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
         let time = self.time_of(batch, statements, time);
-        let (kind, all) = (statements.kind, statements.prepared());
+        let (kind, all) = (statements.message_kind(), statements.prepared());
         let binder = self.binder();
         let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())))?;
         self.bound_batch(batch, statements, bound, record)
@@ -181,13 +188,8 @@ impl Executor {
         let LongBatch { body, request_id, keyspace, timestamp_us, arrived, _counted: _ } = long;
         // Whether it has conditions is not known yet.
         let timeout = self.state.settings().timeouts.write;
-        let left = || {
-            let left =
-                timeout.checked_sub(self.state.monotonic().saturating_duration_since(*arrived));
-            left.ok_or_else(|| not_in_time("bound", timeout))
-        };
-        let turn = self.turn_within(&self.long_statements, left()?).await;
-        let _turn = turn.ok_or_else(|| not_in_time("bound", timeout))?;
+        let waiting = Waiting { to_be: "bound", arrived: *arrived, timeout };
+        let _turn = self.turn(&self.long_statements, waiting).await?;
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
         batch.parameters.request_id = request_id.as_deref();
@@ -197,14 +199,14 @@ impl Executor {
                 yield_now().await;
                 slice.set(Instant::now());
             }
-            left().map(drop)
+            self.time_left(waiting).map(drop)
         };
         let schema = self.shard.schema_number();
         let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
         let time =
             StatementTime { timestamp_us: *timestamp_us, ..self.state.time(&batch.parameters) };
         let time = self.time_of(&batch, &statements, time);
-        let (kind, mut own) = (statements.kind, Vec::new());
+        let (kind, mut own) = (statements.message_kind(), Vec::new());
         let bound = if statements.are_long_to_bind(&batch) {
             let all = statements.all.iter().map(|one| one.compiled.clone()).collect();
             let message = (body.clone(), call.version);
@@ -219,7 +221,7 @@ impl Executor {
         if self.shard.schema_number() != schema {
             self.check_unchanged(&statements.all)?;
         }
-        let left = left()?;
+        let left = self.time_left(waiting)?;
         let (mut record, _) = self.writes.buffers();
         *record = own;
         let bound = self.bound_batch(&batch, &statements, bound, record)?;
@@ -253,11 +255,8 @@ impl Executor {
         if batch.parameters.request_id.is_some() && !changes_counters {
             return Err(request_id::means_nothing());
         }
-        let plans = || all.iter().filter_map(|one| plan_of(&one.compiled).ok());
-        let not_applied = match plans().any(|plan| plan.condition.is_some()) {
-            true => NotApplied::of_batch(plans(), &self.shard.schema())?.map(Arc::new),
-            false => None,
-        };
+        let plans = all.iter().filter_map(|one| plan_of(&one.compiled).ok());
+        let not_applied = NotApplied::of_batch(plans, &self.shard.schema())?.map(Arc::new);
         Ok(BatchStatements { all, kind, changes_counters, replication, not_applied })
     }
 
@@ -287,33 +286,18 @@ impl Executor {
         }
     }
 
-    /// What binding has given, looked at: levels, the disk and the name of a change of counters.
+    /// What binding has given, looked at.
     fn bound_batch<'w>(
         &'w self,
         batch: &Batch<'_>,
         statements: &BatchStatements,
-        bound: Bound,
-        mut record: RefMut<'w, Vec<u8>>,
+        mut bound: Bound,
+        record: RefMut<'w, Vec<u8>>,
     ) -> Result<BoundWrite<'w>, ExecuteError> {
         let BatchStatements { all, kind, changes_counters, replication, not_applied } = statements;
-        let Bound { warnings: of_binding, timeout, is_divided } = bound;
-        let mut warnings = warnings_of(all);
-        warnings.extend(of_binding);
-        if self.watched_of_writes().is_some() {
-            // The warnings of guardrails have a limit of their own.
-            let mut of_guardrails = Vec::new();
-            self.guard_levels(&batch.parameters, &mut of_guardrails)?;
-            warnings.append(&mut of_guardrails);
-        }
-        let level = batch.parameters.consistency;
-        let not_applied = not_applied.clone();
-        let kind = match not_applied {
-            None => WriteKind { level, name: write_type(*kind, *changes_counters) },
-            Some(_) => conditional::kind(&batch.parameters),
-        };
-        let is_named = self.name(batch.parameters.request_id, &mut record)?;
-        BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
-            .check(level, replication)
+        bound.warnings.splice(..0, warnings_of(all));
+        let of = (write_type(*kind, *changes_counters), not_applied.clone(), &replication[..]);
+        self.bound_write(of, &batch.parameters, bound, record)
     }
 
     /// The statements of a batch, each a write of a table that may be written to.

@@ -35,11 +35,21 @@ pub(super) struct Binder {
     pub(super) guards: Option<Guards>,
 }
 
+/// What kind of BATCH message is bound.
+#[derive(Clone, Copy)]
+pub(super) struct MessageKind {
+    pub(super) kind: BatchKind,
+    /// Whether a statement has a condition.
+    pub(super) is_conditional: bool,
+}
+
 /// What binding gives beside the record.
 #[derive(Debug, Default)]
 pub(super) struct Bound {
     /// What the client should know beside the result.
     pub(super) warnings: Vec<String>,
+    /// The same of guardrails, whose warnings have a limit of their own.
+    pub(super) of_guardrails: Vec<String>,
     /// What `USING TIMEOUT` says.
     pub(super) timeout: Option<Duration>,
     /// Whether it is a logged batch that several cores own.
@@ -69,7 +79,7 @@ impl Binder {
             Statement::Batch(plan) => self.batch(plan, bindings, buffers, &mut bound)?,
             _ => unreachable!("only writes are bound"),
         }
-        self.guard_record(record, &mut bound.warnings)?;
+        self.guard_record(record, &mut bound.of_guardrails)?;
         bound.timeout = prepared.statement.write_timeout(bindings)?;
         Ok(bound)
     }
@@ -87,7 +97,7 @@ impl Binder {
         } else {
             plan.bind_write(bindings, scratch, record)?;
         }
-        self.guard(plan, bindings, &mut bound.warnings)
+        self.guard(plan, bindings, &mut bound.of_guardrails)
     }
 
     fn batch(
@@ -99,8 +109,8 @@ impl Binder {
     ) -> cql::Result<()> {
         if plan.not_applied.is_some() {
             ConditionalWrite::bind(Extent::Batch, &plan.writes, bindings, scratch, record)?;
-            let mut writes = plan.writes.iter();
-            return writes.try_for_each(|write| self.guard(write, bindings, &mut bound.warnings));
+            let warnings = &mut bound.of_guardrails;
+            return plan.writes.iter().try_for_each(|write| self.guard(write, bindings, warnings));
         }
         let mut records = self.batch_record(record);
         let mut size = BatchSize::new(plan.kind, self.thresholds);
@@ -109,7 +119,7 @@ impl Binder {
         bound.warnings.extend(size.warnings());
         match &self.guards {
             None => Ok(()),
-            Some(guards) => guards.check_batch(plan, bindings, &mut bound.warnings),
+            Some(guards) => guards.check_batch(plan, bindings, &mut bound.of_guardrails),
         }
     }
 
@@ -117,18 +127,16 @@ impl Binder {
     /// statements themselves warn of is not among the warnings.
     pub(super) async fn message<'p>(
         &self,
-        (batch, kind): (&Batch<'_>, BatchKind),
-        statements: impl Iterator<Item = &'p Prepared> + Clone,
+        (batch, MessageKind { kind, is_conditional }): (&Batch<'_>, MessageKind),
+        statements: impl Iterator<Item = &'p Prepared>,
         time: StatementTime<'_>,
         (record, scratch): (&mut Vec<u8>, &mut Scratch),
         pause: impl AsyncFn() -> Result<(), ExecuteError>,
     ) -> Result<Bound, ExecuteError> {
-        let has_condition =
-            |one: &Prepared| plan_of(one).is_ok_and(|plan| plan.condition.is_some());
-        let is_conditional = statements.clone().any(has_condition);
         let mut conditional = ConditionalWrite::new(Extent::Batch);
         let mut records = self.batch_record(record);
-        let (mut size, mut of_guards) = (BatchSize::new(kind, self.thresholds), Vec::new());
+        let mut size = BatchSize::new(kind, self.thresholds);
+        let mut bound = Bound::default();
         for (prepared, item) in statements.zip(batch.statements()) {
             let bindings = Bindings::new(&item.values, &prepared.markers, time)?;
             let plan = plan_of(prepared)?;
@@ -136,17 +144,16 @@ impl Binder {
                 true => conditional.add(plan, &bindings, scratch)?,
                 false => plan.bind_into_batch(&bindings, scratch, &mut records, &mut size)?,
             }
-            self.guard(plan, &bindings, &mut of_guards)?;
+            self.guard(plan, &bindings, &mut bound.of_guardrails)?;
             pause().await?;
         }
-        let is_divided = records.is_divided(kind);
+        bound.is_divided = records.is_divided(kind);
         if is_conditional {
             conditional.put(&Bindings::none(time), record);
         }
-        self.guard_record(record, &mut of_guards)?;
-        let mut warnings: Vec<String> = size.warnings().into_iter().collect();
-        warnings.append(&mut of_guards);
-        Ok(Bound { warnings, timeout: None, is_divided })
+        bound.warnings.extend(size.warnings());
+        self.guard_record(record, &mut bound.of_guardrails)?;
+        Ok(bound)
     }
 
     /// Looks at the values of a statement.

@@ -22,19 +22,19 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cql::bind::StatementTime;
-use cql::frame::Reader;
-use cql::frame::request::{Parameters, Prepare, Query};
-use engine::semaphore::{Permit, Semaphore};
+use cql::frame::request::{Prepare, Query};
 use shard::{Asker, Group};
 
 use super::call::{Call, Flow};
 use super::held_bytes::CountedBytes;
+use super::owned_parameters::KeptParameters;
 use super::peers::{Answer, note_unprepared};
 use super::prepare::put_prepared;
 use super::statement::ServerStatement;
+use super::task::Waiting;
 use super::{ExecuteError, Executor};
 use crate::limits::{COMPILE_ATTEMPTS_MAX, COMPILED_AT_ONCE_BYTES};
 
@@ -66,11 +66,9 @@ impl Executor {
         keyspace: Option<String>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let mut parameters = Vec::new();
-        query.parameters.put(call.version, &mut parameters);
-        let request_id = query.parameters.request_id.map(<[u8]>::to_vec);
+        let parameters = KeptParameters::of(&query.parameters, call.version);
         let timestamp_us = self.state.time(&query.parameters).timestamp_us;
-        let long = match self.long_text(query.text, keyspace, parameters.capacity()) {
+        let long = match self.long_text(query.text, keyspace, parameters.bytes()) {
             Ok(long) => long,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
@@ -79,9 +77,7 @@ impl Executor {
             let compiled = executor.compile_in_turn(&long).await;
             // The statement has its text.
             drop(long);
-            let decoded = Parameters::decode(&mut Reader::new(&parameters), call.version);
-            let mut decoded = decoded.expect("it was decoded when it came");
-            decoded.request_id = request_id.as_deref();
+            let decoded = parameters.decoded();
             let time = StatementTime { timestamp_us, ..executor.state.time(&decoded) };
             executor.run_text(call, &decoded, (compiled, time), out)
         });
@@ -103,8 +99,9 @@ impl Executor {
         };
         let executor = self.clone();
         self.spawn(Group::Requests, call, async move |call, out| {
-            let _alone = executor.long_turn(&executor.long_prepares, &long).await?;
-            let turn = executor.long_turn(&executor.long_statements, &long).await?;
+            let waiting = executor.waiting_text(&long);
+            let _alone = executor.turn(&executor.long_prepares, waiting).await?;
+            let turn = executor.turn(&executor.long_statements, waiting).await?;
             let statement = executor.compile_and_keep_off_core(&long).await?;
             drop(turn);
             let warnings = executor.guard_text(&statement)?;
@@ -147,20 +144,14 @@ impl Executor {
     }
 
     async fn compile_in_turn(&self, long: &LongText) -> Result<ServerStatement, ExecuteError> {
-        let _turn = self.long_turn(&self.long_statements, long).await?;
+        let _turn = self.turn(&self.long_statements, self.waiting_text(long)).await?;
         self.compile_off_core(long.text.clone(), long.keyspace.as_deref()).await
     }
 
-    /// Waits for the turn of a text; `Overloaded` if that does not come within the time of a write.
-    async fn long_turn<'t>(
-        &self,
-        turns: &'t Semaphore,
-        long: &LongText,
-    ) -> Result<Permit<'t>, ExecuteError> {
+    /// A text waits for its turn as long as a write may take.
+    fn waiting_text(&self, long: &LongText) -> Waiting {
         let timeout = self.state.settings().timeouts.write;
-        let waited = self.state.monotonic().saturating_duration_since(long.arrived);
-        let turn = self.turn_within(turns, timeout.saturating_sub(waited)).await;
-        turn.ok_or_else(|| not_in_time("compiled", timeout))
+        Waiting { to_be: "compiled", arrived: long.arrived, timeout }
     }
 
     /// Finds the statement of a text among those that are kept, or compiles and keeps it.
@@ -197,12 +188,4 @@ impl Executor {
             "What the statement names was changed {COMPILE_ATTEMPTS_MAX} times while it was compiled: nothing of it was done"
         )))
     }
-}
-
-/// Refuses what waited too long for the long statements before it, or took that long itself.
-pub(super) fn not_in_time(done: &str, timeout: Duration) -> ExecuteError {
-    let ms = timeout.as_millis();
-    ExecuteError::Overloaded(format!(
-        "Not {done} within {ms} ms, with the long statements before it: nothing of it was done"
-    ))
 }

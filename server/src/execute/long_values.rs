@@ -22,29 +22,28 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cql::bind::{Bindings, StatementTime};
 use cql::expr::function::NoUserFunctions;
 use cql::frame::request::{Batch, Parameters, Values};
 use cql::frame::{Reader, Version};
-use cql::lang::ast::BatchKind;
 use cql::plan::Scratch;
 use cql::prepare::Prepared;
 
-use super::binder::Bound;
+use super::batch::at_once;
+use super::binder::{Bound, MessageKind};
 use super::call::{Call, Flow};
 use super::held_bytes::CountedBytes;
-use super::long_text::not_in_time;
-use super::owned_parameters::PlainTime;
+use super::owned_parameters::KeptParameters;
 use super::statement::{BoundWhere, ServerStatement, Target};
+use super::statement_clock::StatementClock;
+use super::task::Waiting;
 use super::write::{BoundWrite, check_statement};
 use super::{ExecuteError, Executor, Run};
 use crate::ids::IdsBeside;
 use crate::limits::BOUND_AT_ONCE_BYTES;
 
-/// Bytes that the parameters of a write have beside its values, at most.
-const PARAMETERS_BYTES_MAX: usize = 64;
 /// The name of its tasks in `system_views.stalls`.
 const NAME: &str = "write of long values";
 
@@ -66,17 +65,10 @@ struct LongWrite {
     statement: Rc<ServerStatement>,
     /// Whether the client has named the statement by its id.
     is_prepared: bool,
-    /// The parameters of the request, as the protocol has them.
-    parameters: Arc<Vec<u8>>,
-    version: Version,
-    /// What stands beside them: the name of a change of counters.
-    request_id: Option<Vec<u8>>,
+    parameters: Arc<KeptParameters>,
     /// When it came, in microseconds since 1970.
     timestamp_us: i64,
-    /// When it came, by the monotonic clock.
-    arrived: Instant,
-    /// How long it may take.
-    timeout: Duration,
+    waiting: Waiting,
     /// The bytes of the parameters: dropped with them.
     _counted: Option<CountedBytes>,
 }
@@ -108,39 +100,29 @@ impl Executor {
             false => timeouts.write,
         };
         let is_prepared = matches!(target, Target::Execute(_));
-        let bytes = given.values.bytes() + PARAMETERS_BYTES_MAX;
-        // The plan of a text is kept by nothing else.
-        let beside_bytes = if is_prepared { 0 } else { statement.bytes() };
-        let counted = self.waiting_statements.hold(bytes + beside_bytes)?;
-        let mut parameters = Vec::with_capacity(bytes);
         // They name nothing that a write needs.
         let given = Parameters { paging_state: None, keyspace: None, ..*given };
-        given.put(version, &mut parameters);
+        // The plan of a text is kept by nothing else.
+        let plan_bytes = if is_prepared { 0 } else { statement.bytes() };
+        let bytes = KeptParameters::bytes_of_write(&given) + plan_bytes;
+        let counted = self.waiting_statements.hold(bytes)?;
+        let timeout = timeout_of(statement, &given, time)?.unwrap_or(usual);
         Ok(LongWrite {
             statement: statement.clone(),
             is_prepared,
-            parameters: Arc::new(parameters),
-            version,
-            request_id: given.request_id.map(<[u8]>::to_vec),
+            parameters: Arc::new(KeptParameters::of(&given, version)),
             timestamp_us: time.timestamp_us,
-            arrived: self.state.monotonic(),
-            timeout: timeout_of(statement, &given, time)?.unwrap_or(usual),
+            waiting: Waiting { to_be: "bound", arrived: self.state.monotonic(), timeout },
             _counted: counted,
         })
     }
 
     /// Binds a write when it is its turn.
     async fn bind_long_write(&self, long: &LongWrite) -> Result<BoundWrite<'_>, ExecuteError> {
-        let LongWrite { statement, timeout, .. } = long;
-        let left = || {
-            let waited = self.state.monotonic().saturating_duration_since(long.arrived);
-            timeout.checked_sub(waited).ok_or_else(|| not_in_time("bound", *timeout))
-        };
-        let turn = self.turn_within(&self.long_statements, left()?).await;
-        let _turn = turn.ok_or_else(|| not_in_time("bound", *timeout))?;
+        let LongWrite { statement, waiting, .. } = long;
+        let _turn = self.turn(&self.long_statements, *waiting).await?;
         self.check_valid(long)?;
-        let mut parameters = decoded(&long.parameters, long.version);
-        parameters.request_id = long.request_id.as_deref();
+        let parameters = long.parameters.decoded();
         let time = match statement.compiled.statement.is_conditional() {
             true => self.state.own_time(&parameters),
             false => {
@@ -149,9 +131,9 @@ impl Executor {
             }
         };
         let (binder, prepared) = (self.binder(), statement.compiled.clone());
-        let (kept, version) = (long.parameters.clone(), long.version);
+        let kept = long.parameters.clone();
         let bind = move |time: StatementTime<'_>| {
-            let values = decoded(&kept, version).values;
+            let values = kept.decoded().values;
             let (mut record, mut scratch) = (Vec::new(), Scratch::default());
             let mut bindings = Bindings::new(&values, &prepared.markers, time)?;
             let bound = binder.statement(&prepared, &mut bindings, (&mut record, &mut scratch))?;
@@ -159,10 +141,10 @@ impl Executor {
         };
         let (bound, own) = self.bind_beside(time, bind).await?;
         self.check_valid(long)?;
-        let bound = Bound { timeout: Some(left()?), ..bound };
+        let bound = Bound { timeout: Some(self.time_left(*waiting)?), ..bound };
         let (mut record, _) = self.writes.buffers();
         *record = own;
-        self.bound_write(statement, &parameters, bound, record)
+        self.bound_statement(statement, &parameters, bound, record)
     }
 
     /// Refuses a write whose statement was changed by the schema while it waited. A driver prepares it again.
@@ -178,7 +160,7 @@ impl Executor {
     pub(super) async fn bind_message_beside(
         &self,
         (body, version): (Arc<Vec<u8>>, Version),
-        kind: BatchKind,
+        kind: MessageKind,
         statements: Vec<Arc<Prepared>>,
         time: StatementTime<'_>,
     ) -> Result<(Bound, Vec<u8>), ExecuteError> {
@@ -190,7 +172,7 @@ impl Executor {
             let statements = statements.iter().map(|one| &**one);
             let buffers = (&mut record, &mut scratch);
             let bound = binder.message((&batch, kind), statements, time, buffers, async || Ok(()));
-            Ok((super::batch::at_once(bound)?, record))
+            Ok((at_once(bound)?, record))
         })
         .await
     }
@@ -203,9 +185,9 @@ impl Executor {
     ) -> T {
         #[cfg(test)]
         self.bound_beside.set(self.bound_beside.get() + 1);
-        let (plain, ids) = (PlainTime::of(time), self.state.ids().beside());
+        let (clock, ids) = (StatementClock::of(time), self.state.ids().beside());
         let work = move || {
-            let bound = bind(plain.with(&ids, &NoUserFunctions));
+            let bound = bind(clock.with(&ids, &NoUserFunctions));
             (bound, ids)
         };
         let (bound, ids): (T, IdsBeside) = self.off_core(work).await;
@@ -233,9 +215,4 @@ pub(super) fn changed() -> ExecuteError {
     let text =
         "What the statement names was changed while its values were bound: nothing of it was done";
     ExecuteError::Overloaded(text.to_owned())
-}
-
-fn decoded(parameters: &[u8], version: Version) -> Parameters<'_> {
-    let decoded = Parameters::decode(&mut Reader::new(parameters), version);
-    decoded.expect("they were decoded when they came")
 }

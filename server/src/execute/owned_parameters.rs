@@ -1,12 +1,19 @@
-//! The parameters of a request that goes on when its frame is gone.
+//! The parameters of a request that goes on when its frame is gone: what a suspended read needs of them, or all of them
+//! as the protocol has them, for a write or a long text that waits for its turn.
 
-use cql::bind::{Ids, StatementTime};
-use cql::expr::function::UserFunctions;
+use std::sync::Arc;
+
+use cql::bind::StatementTime;
 use cql::frame::consistency::Consistency;
-use cql::frame::request::ValueList;
+use cql::frame::request::{Parameters, ValueList};
+use cql::frame::{Reader, Version};
 
 use super::Run;
 use super::node_state::NodeState;
+use super::statement_clock::StatementClock;
+
+/// Bytes of the parameters beside their values, at most, without a keyspace and a paging state.
+const PARAMETERS_BYTES_MAX: usize = 64;
 
 /// What a suspended read keeps of its request's parameters.
 pub(super) struct OwnedParameters {
@@ -14,33 +21,7 @@ pub(super) struct OwnedParameters {
     pub(super) level: Consistency,
     /// A copy of the values of its markers.
     pub(super) values: ValueList,
-    time: PlainTime,
-}
-
-/// [`StatementTime`] without what only its core has.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlainTime {
-    timestamp_us: i64,
-    now_ms: i64,
-    now_s: u32,
-}
-
-impl PlainTime {
-    /// The time of a statement.
-    pub(super) fn of(time: StatementTime<'_>) -> PlainTime {
-        let StatementTime { timestamp_us, now_ms, now_s, .. } = time;
-        PlainTime { timestamp_us, now_ms, now_s }
-    }
-
-    /// The time with where ids come from, and what runs functions of users.
-    pub(super) fn with<'t>(
-        self,
-        ids: &'t dyn Ids,
-        functions: &'t dyn UserFunctions,
-    ) -> StatementTime<'t> {
-        let PlainTime { timestamp_us, now_ms, now_s } = self;
-        StatementTime { timestamp_us, now_ms, now_s, ids, functions }
-    }
+    clock: StatementClock,
 }
 
 impl OwnedParameters {
@@ -54,11 +35,47 @@ impl OwnedParameters {
                 values.push(value);
             }
         }
-        OwnedParameters { level: parameters.consistency, values, time: PlainTime::of(time) }
+        OwnedParameters { level: parameters.consistency, values, clock: StatementClock::of(time) }
     }
 
     /// The time of its statement.
     pub(super) fn time<'m>(&self, state: &'m NodeState) -> StatementTime<'m> {
-        self.time.with(state.ids(), state.functions())
+        self.clock.with(state.ids(), state.functions())
+    }
+}
+
+/// All parameters of a QUERY or EXECUTE.
+pub(super) struct KeptParameters {
+    /// As the protocol has them; a thread may have them, too.
+    bytes: Arc<Vec<u8>>,
+    version: Version,
+    /// What stands beside them in the request: the name of a change of counters.
+    request_id: Option<Vec<u8>>,
+}
+
+impl KeptParameters {
+    /// Copies the parameters of a request.
+    pub(super) fn of(parameters: &Parameters<'_>, version: Version) -> KeptParameters {
+        let mut bytes = Vec::with_capacity(parameters.values.bytes() + PARAMETERS_BYTES_MAX);
+        parameters.put(version, &mut bytes);
+        let request_id = parameters.request_id.map(<[u8]>::to_vec);
+        KeptParameters { bytes: Arc::new(bytes), version, request_id }
+    }
+
+    /// The bytes that the parameters of a write take, which have neither a keyspace nor a paging state.
+    pub(super) fn bytes_of_write(parameters: &Parameters<'_>) -> usize {
+        parameters.values.bytes() + PARAMETERS_BYTES_MAX
+    }
+
+    /// The bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// The parameters, with what stood beside them.
+    pub(super) fn decoded(&self) -> Parameters<'_> {
+        let decoded = Parameters::decode(&mut Reader::new(&self.bytes), self.version);
+        let decoded = decoded.expect("they were decoded when they came");
+        Parameters { request_id: self.request_id.as_deref(), ..decoded }
     }
 }

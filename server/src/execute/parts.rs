@@ -35,9 +35,9 @@ use shard::{Asker, Group, ShardId, Term, join};
 
 use super::call::Call;
 use super::forward::put_frame;
-use super::owned_parameters::PlainTime;
 use super::peers::{Answer, Ask};
 use super::read::{Given, LongSelect, Pending, SelectRun};
+use super::statement_clock::StatementClock;
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run};
 use crate::answers::Lease;
@@ -94,7 +94,7 @@ pub(crate) struct PartAsk {
     /// How many groups are wanted of it.
     groups_max: u64,
     /// The clock of the statement.
-    time: PlainTime,
+    time: StatementClock,
     /// When the asker's answer is due.
     deadline: Instant,
     /// The asker's number for the part.
@@ -203,7 +203,7 @@ impl Executor {
             tokens,
             open,
             groups_max,
-            time: PlainTime::of(select.bindings.time),
+            time: StatementClock::of(select.bindings.time),
             deadline: in_parts.deadline,
             number,
         };

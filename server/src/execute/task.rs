@@ -6,7 +6,7 @@
 //! Not here: reads that wait, which are no tasks (`read.rs`); answers to other cores (`peers.rs`).
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::semaphore::{Permit, Semaphore};
 use futures_lite::future::{or, yield_now};
@@ -71,6 +71,21 @@ impl Executor {
         done
     }
 
+    /// What is left of the time of a request that waits; `Overloaded` if nothing is.
+    pub(super) fn time_left(&self, waiting: Waiting) -> Result<Duration, ExecuteError> {
+        waiting.timeout.checked_sub(self.waited(waiting)).ok_or_else(|| waiting.not_in_time())
+    }
+
+    /// Waits for a turn; `Overloaded` if that does not come within the time of the request.
+    pub(super) async fn turn<'t>(
+        &self,
+        turns: &'t Semaphore,
+        waiting: Waiting,
+    ) -> Result<Permit<'t>, ExecuteError> {
+        let left = waiting.timeout.saturating_sub(self.waited(waiting));
+        self.turn_within(turns, left).await.ok_or_else(|| waiting.not_in_time())
+    }
+
     /// Takes a turn, if it comes within so much time.
     pub(super) async fn turn_within<'t>(
         &self,
@@ -83,5 +98,30 @@ impl Executor {
             None
         };
         or(turn, too_late).await
+    }
+
+    fn waited(&self, waiting: Waiting) -> Duration {
+        self.state.monotonic().saturating_duration_since(waiting.arrived)
+    }
+}
+
+/// A request that waits for the long statements before it.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    /// What is done when its turn comes: `compiled`, `bound`.
+    pub(super) to_be: &'static str,
+    /// When it came, by the monotonic clock.
+    pub(super) arrived: Instant,
+    /// How long it may take.
+    pub(super) timeout: Duration,
+}
+
+impl Waiting {
+    /// Refuses what waited too long for the long statements before it, or took that long itself.
+    fn not_in_time(self) -> ExecuteError {
+        let (done, ms) = (self.to_be, self.timeout.as_millis());
+        ExecuteError::Overloaded(format!(
+            "Not {done} within {ms} ms, with the long statements before it: nothing of it was done"
+        ))
     }
 }

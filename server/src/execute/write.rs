@@ -84,8 +84,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) kind: WriteKind,
     /// What the client should know beside the result.
     pub(super) warnings: Vec<String>,
-    /// How long it may still take, if that is not the usual time: what `USING TIMEOUT` says, or what is left to a long
-    /// write.
+    /// How long it may still take: what `USING TIMEOUT` says, or, of a write that waited to be bound, what is left of its
+    /// time-out. `None`: the usual time.
     pub(super) timeout: Option<Duration>,
     /// Of a conditional write: how it is answered.
     pub(super) not_applied: Option<Arc<NotApplied>>,
@@ -196,21 +196,17 @@ impl Executor {
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
         let bound = self.binder().statement(&statement.compiled, &mut bindings, buffers)?;
-        self.bound_write(statement, parameters, bound, record)
+        self.bound_statement(statement, parameters, bound, record)
     }
 
-    /// What binding has given, looked at: levels, the disk and the name of a change of counters.
-    pub(super) fn bound_write<'w>(
+    /// What binding a statement has given, looked at.
+    pub(super) fn bound_statement<'w>(
         &'w self,
         statement: &ServerStatement,
         parameters: &Parameters<'_>,
         bound: Bound,
-        mut record: RefMut<'w, Vec<u8>>,
+        record: RefMut<'w, Vec<u8>>,
     ) -> Result<BoundWrite<'w>, ExecuteError> {
-        let Bound { mut warnings, timeout, is_divided } = bound;
-        if self.watched_of_writes().is_some() {
-            self.guard_levels(parameters, &mut warnings)?;
-        }
         let (not_applied, name) = match &statement.compiled.statement {
             Statement::Write(plan) => {
                 let name = if plan.table.is_counter() { "COUNTER" } else { "SIMPLE" };
@@ -222,13 +218,31 @@ impl Executor {
             }
             _ => unreachable!("only writes are bound"),
         };
+        let of = (name, not_applied, &statement.replication[..]);
+        self.bound_write(of, parameters, bound, record)
+    }
+
+    /// What binding has given, looked at: levels, the disk and the name of a change of counters. What is written is of
+    /// this type, and answered so if its conditions do not hold.
+    pub(super) fn bound_write<'w>(
+        &'w self,
+        (name, not_applied, replication): (&'static str, Option<Arc<NotApplied>>, &[Replication]),
+        parameters: &Parameters<'_>,
+        bound: Bound,
+        mut record: RefMut<'w, Vec<u8>>,
+    ) -> Result<BoundWrite<'w>, ExecuteError> {
+        let Bound { mut warnings, mut of_guardrails, timeout, is_divided } = bound;
+        if self.watched_of_writes().is_some() {
+            self.guard_levels(parameters, &mut of_guardrails)?;
+        }
+        warnings.append(&mut of_guardrails);
         let kind = match not_applied {
             None => WriteKind { level: parameters.consistency, name },
             Some(_) => conditional::kind(parameters),
         };
         let is_named = self.name(parameters.request_id, &mut record)?;
         BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
-            .check(parameters.consistency, &statement.replication)
+            .check(parameters.consistency, replication)
     }
 
     /// Makes what was bound durable, and answers when it is; answers a refusal at once.

@@ -1,0 +1,51 @@
+//! What compiling a statement collects beside its terms: markers, JSON, and the functions that it calls.
+//!
+//! The statements of a batch share one: each goes on with what those before it have collected. Not here: how
+//! expressions are compiled (`compile.rs`).
+
+use super::function::{CalledName, UserCallee};
+use crate::bind::Marker;
+use crate::error::{Error, Result};
+use crate::json::KnownJson;
+
+/// What a batch goes on with from statement to statement.
+pub struct Collected {
+    /// The markers that have a type.
+    pub(super) markers: Vec<Option<Marker>>,
+    /// What its JSON texts take.
+    pub(crate) json: KnownJson,
+    /// What users made and it calls.
+    pub(super) users: Vec<UserCallee>,
+    /// The names of the functions that it calls.
+    pub(crate) called: Vec<CalledName>,
+    /// Whether it calls `from_json`.
+    pub(crate) reads_json: bool,
+}
+
+impl Collected {
+    /// Of a statement with so many markers that was not looked at yet.
+    pub fn none(markers: usize) -> Collected {
+        Collected {
+            markers: vec![None; markers],
+            json: KnownJson::none(),
+            users: Vec::new(),
+            called: Vec::new(),
+            reads_json: false,
+        }
+    }
+
+    /// The markers, all of which must have a type.
+    pub fn into_markers(self) -> Result<Vec<Marker>> {
+        let markers = self.markers.into_iter().enumerate();
+        markers.map(|(index, marker)| marker.ok_or_else(|| untyped(index))).collect()
+    }
+}
+
+/// The error for the marker at this index, which stands where nothing tells a type.
+#[cold]
+fn untyped(index: usize) -> Error {
+    let number = index + 1;
+    Error::invalid(format!(
+        "the type of bind marker {number} cannot be inferred: write a type before it, as in (int) ?"
+    ))
+}
