@@ -30,7 +30,7 @@ pub use name::{find_table, no_keyspace_in_use};
 
 use crate::bind::{Bindings, Marker};
 use crate::error::{Error, Result};
-use crate::expr::function::CalledName;
+pub use crate::expr::function::CalledName;
 use crate::expr::{Collected, Compiler};
 use crate::frame::Value;
 use crate::frame::request::Values as ValuesOfRequest;

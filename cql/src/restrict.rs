@@ -115,6 +115,20 @@ fn listed(value: Evaluated<'_>, what: impl Fn() -> String) -> Result<Cow<'_, [u8
     Err(Error::invalid(format!("Invalid {missing} {}", what())))
 }
 
+/// The list that is bound to `column IN ?`.
+fn list_of_values<'a>(
+    term: &'a Term,
+    columns: &[Column],
+    bindings: &'a Bindings<'_>,
+) -> Result<Cow<'a, [u8]>> {
+    listed(term.eval(bindings)?, || format!("value for column {}", names(columns)))
+}
+
+/// The list that is bound to `(a, b) IN ?`.
+fn list_of_tuples<'a>(term: &'a Term, bindings: &'a Bindings<'_>) -> Result<Cow<'a, [u8]>> {
+    listed(term.eval(bindings)?, || "value for IN restriction".to_owned())
+}
+
 /// The fields of a tuple, none of them null.
 fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>> {
     let mut fields = tuple_fields(value);
@@ -164,17 +178,26 @@ impl ValueSet {
                 all.iter().map(|values| values.eval(columns, bindings)).collect()
             }
             ValueSet::Listed(term) => {
-                let list = listed(term.eval(bindings)?, || {
-                    format!("value for column {}", names(columns))
-                })?;
+                let list = list_of_values(term, columns, bindings)?;
                 let items = collection_elements(&list)?;
                 items.map(|item| Ok(vec![Cow::Owned(item?.to_vec())])).collect()
             }
             ValueSet::ListedTuples(term) => {
-                let list = listed(term.eval(bindings)?, || "value for IN restriction".to_owned())?;
+                let list = list_of_tuples(term, bindings)?;
                 collection_elements(&list)?.map(|item| split_tuple(item?, columns)).collect()
             }
         }
+    }
+
+    /// How many values it can be, known before any is copied: a list that is bound may have millions.
+    pub(crate) fn count(&self, columns: &[Column], bindings: &Bindings<'_>) -> Result<usize> {
+        let list = match self {
+            ValueSet::One(_) => return Ok(1),
+            ValueSet::Many(all) => return Ok(all.len()),
+            ValueSet::Listed(term) => list_of_values(term, columns, bindings)?,
+            ValueSet::ListedTuples(term) => list_of_tuples(term, bindings)?,
+        };
+        Ok(collection_elements(&list)?.left() as usize)
     }
 
     /// Whether it is a single value.

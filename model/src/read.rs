@@ -176,6 +176,12 @@ impl ReadCommand {
         let bytes = |slice: &Slice| size_of::<Slice>() + slice.start.len() + slice.end.len();
         self.slices.iter().map(bytes).sum()
     }
+
+    /// Bytes that the values of the filters take in memory.
+    pub fn filter_bytes(&self) -> usize {
+        let values = self.filters.iter().flat_map(|filter| &filter.values);
+        values.map(|value| size_of::<Box<[u8]>>() + value.len()).sum()
+    }
 }
 
 /// What an index knows of the rows that are wanted.

@@ -223,7 +223,7 @@ fn schema_changes_mean_the_keyspace_that_they_were_prepared_in() {
         "RESULT"
     );
     client.query("USE b");
-    let id = cql::digest(b"aDROP TABLE t");
+    let id = cql::digest(b"a\0DROP TABLE t");
     let execute = Execute { id: &id, result_metadata_id: None, parameters: plain() };
     assert_eq!(client.ask(&Request::Execute(execute)), "RESULT");
     assert_eq!(client.query("SELECT * FROM b.t"), "0 rows");

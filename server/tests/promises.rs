@@ -301,11 +301,11 @@ fn a_statement_that_names_its_keyspace_has_one_id() {
     assert_eq!(before.clone().map(Vec::from), texts.map(md5));
     client.ok("USE s1");
     assert_eq!(texts.map(|text| client.prepare(text).id), before);
-    assert_eq!(client.prepare("SELECT * FROM t").id, md5("s1SELECT * FROM t"));
+    assert_eq!(client.prepare("SELECT * FROM t").id, md5("s1\0SELECT * FROM t"));
     let mut fresh = Client::of(&server);
     fresh.ok("USE n1");
     assert_eq!(texts.map(|text| fresh.prepare(text).id), before);
-    assert_eq!(fresh.prepare("SELECT * FROM t").id, md5("n1SELECT * FROM t"));
+    assert_eq!(fresh.prepare("SELECT * FROM t").id, md5("n1\0SELECT * FROM t"));
 }
 
 #[test]

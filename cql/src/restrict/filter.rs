@@ -18,7 +18,7 @@ use model::read::{Filter, FilterTarget, Like, Operator};
 use model::schema::{Analysis, Column, ColumnKind, Table};
 
 use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
-use super::{ValueSet, Values, indexed};
+use super::{ValueSet, Values, check_product, indexed};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
@@ -43,6 +43,9 @@ impl FilterTemplate {
 
     /// The filter with these bindings.
     pub fn eval(&self, bindings: &Bindings<'_>) -> Result<Filter> {
+        // Each row is compared with all of them.
+        let count = self.values.count(std::slice::from_ref(&self.column), bindings)?;
+        check_product(std::iter::once(count), "filter")?;
         let values = match &self.values {
             ValueSet::One(Values::Each(terms)) => terms
                 .iter()

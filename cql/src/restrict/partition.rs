@@ -177,13 +177,14 @@ pub(crate) fn for_each_key(
         put_partition_key(std::iter::once(value.required(&column.name)?), scratch)?;
         return each(scratch);
     }
-    let mut all = Vec::with_capacity(columns.len());
-    for (choice, column) in columns.iter().zip(key) {
-        all.push(choice.eval(std::slice::from_ref(column), bindings)?);
-    }
-    if !check_product(all.iter().map(Vec::len), "partition-key")? {
+    let each_column = || columns.iter().zip(key.iter().map(std::slice::from_ref));
+    let counts = each_column().map(|(choice, column)| choice.count(column, bindings));
+    let counts = counts.collect::<Result<Vec<usize>>>()?;
+    if !check_product(counts.iter().copied(), "partition-key")? {
         return Ok(());
     }
+    let all = each_column().map(|(choice, column)| choice.eval(column, bindings));
+    let mut all = all.collect::<Result<Vec<_>>>()?;
     for (values, column) in all.iter_mut().zip(key).filter(|(values, _)| values.len() > 1) {
         in_order(values, &column.ty)?;
     }

@@ -265,16 +265,20 @@ impl RowChoice {
         bindings: &Bindings<'_>,
         too_long: TooLong,
     ) -> Result<Vec<RowKey>> {
-        let mut lists = Vec::new();
+        let (mut sets, mut counts) = (Vec::new(), Vec::new());
         for part in &self.parts {
             if let RowPart::ValueSet { first, count, values } = part {
                 let columns = &table.clustering()[*first..first + count];
-                lists.push((columns, values.eval(columns, bindings)?));
+                sets.push((columns, values));
+                counts.push(values.count(columns, bindings)?);
             }
         }
-        let lengths = lists.iter().map(|(_, values)| values.len());
-        if !check_product(lengths, "clustering-key")? {
+        if !check_product(counts.iter().copied(), "clustering-key")? {
             return Ok(Vec::new());
+        }
+        let mut lists = Vec::with_capacity(sets.len());
+        for (columns, values) in sets {
+            lists.push((columns, values.eval(columns, bindings)?));
         }
         let mut prefixes = vec![RowKey::default()];
         for (index, (columns, all)) in lists.iter().enumerate() {

@@ -171,7 +171,8 @@ impl Executor {
     ) -> Result<Option<Pending>, ExecuteError> {
         let (statement, parameters, target) = self.statement_of(request, keyspace, result_id)?;
         let Statement::Select(plan) = &statement.compiled.statement else {
-            unreachable!("a peer forwards what is a SELECT, and its text is the same here")
+            // A text is the same here, but an id may be that of another text.
+            return Err(ExecuteError::Unprepared(statement.id.to_vec()));
         };
         let time = self.state.time(parameters);
         let run = Run { statement: &statement, parameters, target, time };

@@ -37,6 +37,7 @@ use super::call::Call;
 use super::forward::put_frame;
 use super::peers::{Answer, Ask};
 use super::read::{Given, LongSelect, Pending, SelectRun};
+use super::statement::SeenSchema;
 use super::statement_clock::StatementClock;
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run};
@@ -53,6 +54,8 @@ pub(super) struct InParts {
     frame: Arc<[u8]>,
     /// The keyspace of its unqualified names.
     keyspace: Option<Box<str>>,
+    /// What the asker compiled the request against.
+    seen: Arc<SeenSchema>,
     /// When the answer is due.
     deadline: Instant,
     _place: InPartsPlace,
@@ -87,6 +90,8 @@ pub(crate) struct PartAsk {
     keyspace: Option<Box<str>>,
     /// The result metadata of the statement as the asker has it.
     result_id: StatementId,
+    /// What the asker compiled the statement against: of another plan, its states mean something else.
+    seen: Arc<SeenSchema>,
     /// The tokens of the part, which the receiver owns.
     tokens: TokenRange,
     /// The state that the part goes on with.
@@ -138,7 +143,9 @@ impl Executor {
         let mut frame = Vec::new();
         let keyspace = put_frame(call, run, &mut frame);
         let frame = frame.into();
-        Some(InParts { how, owners, frame, keyspace, deadline: pending.deadline, _place: place })
+        let seen = Arc::new(run.statement.seen(plan));
+        let deadline = pending.deadline;
+        Some(InParts { how, owners, frame, keyspace, seen, deadline, _place: place })
     }
 
     /// Puts the parts of a result together.
@@ -200,6 +207,7 @@ impl Executor {
             frame: in_parts.frame.clone(),
             keyspace: in_parts.keyspace.clone(),
             result_id: select.statement.result_id,
+            seen: in_parts.seen.clone(),
             tokens,
             open,
             groups_max,
@@ -281,7 +289,8 @@ impl Executor {
         let (keyspace, result_id) = (ask.keyspace.as_deref(), ask.result_id);
         let (statement, parameters, target) =
             self.statement_of(request, keyspace, Some(result_id))?;
-        let plan = statement.select().filter(|_| statement.result_id == result_id);
+        let is_same = statement.result_id == result_id && ask.seen.is_of(&self.shard.schema());
+        let plan = statement.select().filter(|_| is_same);
         let Some(plan) = plan else {
             let text = "the table was changed while it was read: send the statement again";
             return Err(ExecuteError::invalid(text));

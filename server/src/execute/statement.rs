@@ -25,8 +25,8 @@ use cql::frame::response::{ColumnSpec, Columns, Description, Envelope};
 use cql::lang::ast::BatchKind;
 use cql::limits::{DESCRIPTION_BYTES_MAX, PLAN_TOKEN_BYTES};
 use cql::plan::{ExplainStep, SelectPlan};
-use cql::prepare::{Prepared, Statement};
-use model::schema::Schema;
+use cql::prepare::{CalledName, Prepared, Statement};
+use model::schema::{Column, Schema};
 
 use super::consistency::Replication;
 use super::handshake::LwtMarks;
@@ -122,6 +122,24 @@ impl Target {
     }
 }
 
+/// What the plan of a SELECT depends on beside its text: where that is the same, the same text has the same plan.
+#[derive(Clone, Debug)]
+pub(super) struct SeenSchema {
+    table: Arc<model::Table>,
+    called: Vec<CalledName>,
+}
+
+impl SeenSchema {
+    /// Whether the table has all its columns in this schema, as they were, and all functions that the text may call are
+    /// the same.
+    pub(super) fn is_of(&self, schema: &Schema) -> bool {
+        let Some(now) = schema.table_by_id(self.table.id) else { return false };
+        let has = |column: &Column| now.column_by_id(column.id) == Some(column);
+        let is_same_table = Arc::ptr_eq(now, &self.table) || self.table.columns().iter().all(has);
+        is_same_table && self.called.iter().all(|name| name.is_same_in(schema))
+    }
+}
+
 impl ServerStatement {
     /// Compiles `text`; an error says what is wrong with it.
     pub(super) fn compile(
@@ -187,10 +205,16 @@ impl ServerStatement {
         Ok(())
     }
 
-    /// The id of a statement: the MD5 of keyspace and text, as Cassandra's. A text that names the
-    /// keyspace of each table means the same in every session and has one id (CASSANDRA-15252).
+    /// The id of a statement: the MD5 of its keyspace, a zero and its text. A text that names the keyspace of each
+    /// table means the same in every session and has one id, that of the text alone (CASSANDRA-15252).
+    ///
+    /// Cassandra has no zero there, and gives keyspace `a` with the text `explain SELECT ..` the id of keyspace
+    /// `aexplain` with the text ` SELECT ..`.
     pub(super) fn id_of(text: &str, keyspace: Option<&str>) -> StatementId {
-        cql::digest([keyspace.unwrap_or_default(), text].concat().as_bytes())
+        match keyspace {
+            Some(keyspace) => cql::digest([keyspace, "\0", text].concat().as_bytes()),
+            None => cql::digest(text.as_bytes()),
+        }
     }
 
     /// The ids that a text may be kept under: if it is qualified, or of a session without keyspace; or else of this
@@ -239,6 +263,11 @@ impl ServerStatement {
             | Statement::Schema(_)
             | Statement::Describe(_) => None,
         }
+    }
+
+    /// What this SELECT was compiled against.
+    pub(super) fn seen(&self, plan: &SelectPlan) -> SeenSchema {
+        SeenSchema { table: plan.table.clone(), called: self.compiled.called.clone() }
     }
 
     /// Whether every table and keyspace it was compiled against is as it was, and each function that it names.
@@ -357,6 +386,10 @@ mod tests {
     }
 
     fn compiled(text: &str, columns: &[&str]) -> ServerStatement {
+        ServerStatement::compile(text, None, &schema_of(columns)).unwrap()
+    }
+
+    fn schema_of(columns: &[&str]) -> Schema {
         let id = TableId(uuid::Uuid::from_u128(1));
         let key = TableBuilder::new("ks", "t", id).partition_key("k", CqlType::Int).unwrap();
         let add = |table: TableBuilder, name: &&str| table.regular(name, CqlType::Int).unwrap();
@@ -364,8 +397,7 @@ mod tests {
         let keyspace =
             SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let table = SchemaChange::CreateTable(Box::new(table.build().unwrap()));
-        let schema = Schema::of_changes([keyspace, table]).unwrap();
-        ServerStatement::compile(text, None, &schema).unwrap()
+        Schema::of_changes([keyspace, table]).unwrap()
     }
 
     /// Whether an owner describes the rows to a v4 client that skips metadata.
@@ -384,6 +416,29 @@ mod tests {
         assert!(describes(Some(after.result_id), &before));
         assert!(describes(Some(before.result_id), &after));
         assert!(!describes(Some(after.result_id), &after));
+    }
+
+    /// Before: keyspace and text were put together with nothing between them, and where one core had kept the one
+    /// statement and another core the other, a forwarded EXECUTE of the SELECT ended the node.
+    #[test]
+    fn another_keyspace_and_text_that_make_the_same_bytes_have_another_id() {
+        let select = ServerStatement::id_of("\nSELECT v FROM t WHERE k = ?", Some("aexplain"));
+        let explain = ServerStatement::id_of("explain\nSELECT v FROM t WHERE k = ?", Some("a"));
+        assert_ne!(select, explain);
+        let qualified = "SELECT v FROM a.t";
+        assert_eq!(ServerStatement::id_of(qualified, None), cql::digest(qualified.as_bytes()));
+    }
+
+    /// Before: only the result was compared, and the states of other aggregates with results of the same type were
+    /// taken for those of the asker's.
+    #[test]
+    fn a_part_is_made_only_of_the_columns_and_functions_that_the_asker_saw() {
+        let asker = prepared(&["v", "w"]);
+        let seen = asker.seen(asker.select().unwrap());
+        assert!(seen.is_of(&schema_of(&["v", "w"])));
+        assert!(seen.is_of(&schema_of(&["v", "w", "added"])));
+        assert!(!seen.is_of(&schema_of(&["v"])));
+        assert!(!seen.is_of(&Schema::of_changes([]).unwrap()));
     }
 
     /// Before: descriptions counted nothing, though one may be many times as long as the text.

@@ -1,6 +1,7 @@
 //! Rows read: slices, orders, limits, pages, tokens, groups.
 
 use super::*;
+use crate::limits::IN_LIST_MAX;
 
 #[test]
 fn slices_orders_and_limits_hold() {
@@ -476,6 +477,33 @@ fn long_lists_beside_an_empty_one_name_nothing() {
     let refused = db.run("SELECT * FROM p WHERE a IN ? AND b IN ? AND c IN ?", &values);
     let refused = refused.unwrap_err().to_string();
     assert!(refused.starts_with("partition-key cartesian product size"), "{refused}");
+}
+
+/// Before: millions of values were copied first, and those of filters, which each row is compared with, had no limit.
+#[test]
+fn a_list_that_is_too_long_is_refused_by_its_count_alone() {
+    let mut db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
+    let mut run = |text: &str, list: &[u8]| {
+        db.run(text, &bound(&[Value::Bytes(list)])).map_err(|error| error.to_string())
+    };
+    let ints = |count: usize| list_of(count, |n| int(n).to_vec());
+    let tuples_of_null = list_of(IN_LIST_MAX + 1, |_| int(-1).to_vec());
+    let too_many =
+        |what: &str| format!("{what} cartesian product size 10001 is greater than maximum 10000");
+    for (text, what) in [
+        ("SELECT * FROM t WHERE k IN ?", "partition-key"),
+        ("SELECT * FROM t WHERE k = 1 AND c IN ?", "clustering-key"),
+        ("SELECT * FROM t WHERE v IN ? ALLOW FILTERING", "filter"),
+    ] {
+        assert_eq!(run(text, &ints(IN_LIST_MAX)).as_deref(), Ok(""), "{text}");
+        assert_eq!(run(text, &ints(IN_LIST_MAX + 1)), Err(too_many(what)), "{text}");
+    }
+    // Nulls would be found when they are copied.
+    let text = "SELECT * FROM t WHERE k = 1 AND (c) IN ?";
+    assert_eq!(run(text, &tuples_of_null), Err(too_many("clustering-key")));
+    let named =
+        format!("SELECT * FROM t WHERE v IN ({}1) ALLOW FILTERING", "1, ".repeat(IN_LIST_MAX));
+    assert_eq!(db.run(&named, &bound(&[])).unwrap_err().to_string(), too_many("filter"));
 }
 
 #[test]
