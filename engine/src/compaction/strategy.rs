@@ -219,22 +219,34 @@ impl<'p> ByAge<'p> {
         ByAge { pieces, oldest_first }
     }
 
-    /// Whether nothing is alive in the piece and nothing outside needs its tombstones.
+    /// Whether nothing is alive in the piece, and nothing that is alive outside needs its tombstones. Of two dead pieces
+    /// neither needs the other, in whatever order they go (Cassandra's `getFullyExpiredSSTables`).
     fn is_dead(&self, index: usize, context: &CompactionContext) -> bool {
         let piece = &self.pieces[index];
-        let is_past = !piece.busy && piece.last_death_s < context.gc_before_s;
-        is_past && (planted(Bug::DropNeeded) || self.nothing_older(&[index], context))
+        let is_past = |piece: &Piece| piece.last_death_s < context.gc_before_s;
+        let is_needed = || !self.is_newer(&[index], context, |other| !is_past(other));
+        is_past(piece) && !piece.busy && (planted(Bug::DropNeeded) || !is_needed())
     }
 
     /// Whether everything that may hold what these pieces of a run delete is newer than all of them. Other fragments of
     /// the run are not asked: the merge that made them together has taken out of all what any of them deletes.
     fn nothing_older(&self, of: &[usize], context: &CompactionContext) -> bool {
+        self.is_newer(of, context, |_| true)
+    }
+
+    /// The same of the memtables and those pieces that `counts`.
+    fn is_newer(
+        &self,
+        of: &[usize],
+        context: &CompactionContext,
+        counts: impl Fn(&Piece) -> bool,
+    ) -> bool {
         let these = || of.iter().map(|&index| &self.pieces[index]);
         let newest = these().map(|piece| piece.newest_timestamp).max().unwrap_or(i64::MIN);
         let is_apart =
             |other: &Piece| these().all(|piece| other.run == piece.run || !other.overlaps(piece));
         let others = self.oldest_first.iter().map(|&index| &self.pieces[index]);
         let mut older = others.take_while(|other| other.oldest_timestamp <= newest);
-        context.oldest_unflushed > newest && older.all(is_apart)
+        context.oldest_unflushed > newest && older.all(|other| !counts(other) || is_apart(other))
     }
 }
