@@ -265,7 +265,7 @@ impl Disk {
     /// From now on at most so many requests of the background are with the device at a time.
     pub fn limit_in_flight(&self, limits: InFlightLimits) {
         match self {
-            Disk::Dma(_) => ring::with_schedule(|schedule| schedule.limit(limits)),
+            Disk::Dma(_) => ring::limit(limits),
             Disk::Sim(d) => d.turns().limit(limits),
             Disk::Plain(_) => {}
         }

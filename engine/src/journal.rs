@@ -137,7 +137,9 @@ impl Journal {
         entries: &[Vec<u8>],
     ) -> Result<Journal> {
         match Journal::make_once(disk, path, kind, uuid, first, entries).await {
-            Err(Error::DiskFull { .. }) if reserve::release(disk).await? => {
+            Err(Error::DiskFull { .. }) => {
+                // Another core may have released it a moment ago: there is space all the same.
+                reserve::release(disk).await?;
                 Journal::make_once(disk, path, kind, uuid, first, entries).await
             }
             made => made,

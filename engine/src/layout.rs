@@ -137,7 +137,9 @@ impl Layout {
     /// the reserve.
     pub async fn store(&self, disk: &Disk) -> Result<()> {
         match self.store_once(disk).await {
-            Err(Error::DiskFull { .. }) if reserve::release(disk).await? => {
+            Err(Error::DiskFull { .. }) => {
+                // Another core may have released it a moment ago: there is space all the same.
+                reserve::release(disk).await?;
                 self.store_once(disk).await
             }
             stored => stored,

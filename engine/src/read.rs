@@ -319,6 +319,8 @@ impl Read<'_> {
                         self.partition_by_index(lookup, (*token, key), page, scratch).await?;
                     }
                     None => {
+                        // It may not be there, and then nothing else counts it.
+                        page.work(key.len());
                         self.partition(*token, key, &self.command.slices, page, scratch).await?;
                     }
                 },

@@ -84,16 +84,30 @@ pub(crate) async fn release(disk: &Disk) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use futures_lite::future::zip;
+    use uuid::Uuid;
+
     use super::*;
     use crate::io::{Faults, SimDisk, SimExec};
+    use crate::journal::{Journal, Kind};
 
     const BYTES: u64 = 1 << 20;
+    const KIND: Kind = Kind { magic: b"MESSTEST", version: 1, bytes_min: 32 << 10 };
 
     fn run(quota_bytes: u64, test: impl AsyncFnOnce(SimDisk, Disk) + 'static) {
+        run_seed((1, 0), quota_bytes, test);
+    }
+
+    /// With a seed, by which operations are suspended so many times at most.
+    fn run_seed(
+        (seed, suspensions_max): (u64, u32),
+        quota_bytes: u64,
+        test: impl AsyncFnOnce(SimDisk, Disk) + 'static,
+    ) {
         let quota_bytes = Some(quota_bytes);
-        let sim = SimDisk::new(1, Faults { quota_bytes, ..Faults::default() });
+        let sim = SimDisk::new(seed, Faults { quota_bytes, suspensions_max, ..Faults::default() });
         let disk = Disk::Sim(sim.clone());
-        SimExec::new(1).run(async move { test(sim, disk).await }).done();
+        SimExec::new(seed).run(async move { test(sim, disk).await }).done();
     }
 
     #[test]
@@ -116,6 +130,27 @@ mod tests {
             keep(&disk, BYTES).await.unwrap();
             assert_eq!((sim.used_bytes(), sim.bytes(&path())), (0, None));
         });
+    }
+
+    /// Before: only the core that removed the reserve tried again, and the start of the other failed.
+    #[test]
+    fn cores_that_find_the_disk_full_at_once_share_the_space_of_the_reserve() {
+        (0..30).for_each(|seed| run_seed((seed, 3), 3 * BYTES, both_have_space));
+    }
+
+    async fn both_have_space(sim: SimDisk, disk: Disk) {
+        keep(&disk, BYTES).await.unwrap();
+        let filler = disk.create(&RelPath::root().join("filler")).await.unwrap();
+        filler.allocate(2 * BYTES).await.unwrap();
+        assert_eq!(sim.used_bytes(), 3 * BYTES);
+        let make = async |name: &str| {
+            let path = RelPath::root().join(name);
+            let entries = [vec![1; 100]];
+            Journal::make(&disk, &path, KIND, Uuid::nil(), 0, &entries).await
+        };
+        let (first, second) = zip(make("first"), make("second")).await;
+        assert_eq!((first.err(), second.err()), (None, None));
+        filler.close().await.unwrap();
     }
 
     #[test]

@@ -442,6 +442,27 @@ fn range_deletions_under_a_newer_one_are_passed_over_in_steps() {
     }
 }
 
+/// Before: a partition that was not there counted as nothing, and a read of 10,000 of them was one step.
+#[test]
+fn partitions_that_are_not_there_are_work() {
+    on_sim(1, async |_, disk, exec| {
+        let shard = Shard::create(&disk, &exec).await;
+        let count = 4 * engine::limits::READ_AT_ONCE_ROWS_MAX;
+        let key = |number: u32| Box::from(number.to_be_bytes());
+        let keys = (0..count).map(|number| (Token(i64::from(number)), key(number)));
+        let absent = command(Partitions::Keys(keys.collect()), slice(0, 3 * ROWS), false);
+        let at_once = shard.engine.read_cached(&absent, &mut Seen::default());
+        assert_eq!(at_once, Err(Error::WouldBlock));
+        let pauses = Slot::new(0);
+        let pause = || {
+            pauses.set(pauses.get() + 1);
+            std::future::ready(())
+        };
+        shard.engine.read(&absent, &mut Seen::default(), pause).await.unwrap();
+        assert!(pauses.get() >= count / engine::limits::READ_QUANTUM_ROWS, "{}", pauses.get());
+    });
+}
+
 /// The fragment names the row, and so does the file that it was merged from and that is still needed: a row of more
 /// than half the limit was refused every further element until the merge was over.
 #[test]

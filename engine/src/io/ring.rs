@@ -23,7 +23,7 @@
 //! resized (glommio).
 #![expect(unsafe_code, reason = "submission queue entries name buffers and descriptors")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem;
@@ -37,13 +37,15 @@ use slab::Slab;
 
 use super::class::IoClass;
 use super::dma::Open;
-use super::schedule::Schedule;
+use super::schedule::{InFlightLimits, Schedule};
 use crate::limits::RING_OPERATIONS_MAX;
 
 // Of the thread, for operations of every file meet in the one ring of their core (docs/STYLE.md).
 thread_local! {
     /// `None` until the core asks for one: then files use the executor's rings.
     static HERE: RefCell<Option<Ring>> = const { RefCell::new(None) };
+    /// What the device was measured to take: known before the ring is open.
+    static LIMITS: Cell<Option<InFlightLimits>> = const { Cell::new(None) };
 }
 
 struct Ring {
@@ -137,6 +139,13 @@ pub fn flush() -> Flushed {
     })
 }
 
+/// From now on at most so many requests of the background are with the device at a time: those of this thread's ring,
+/// when it has one.
+pub(super) fn limit(limits: InFlightLimits) {
+    LIMITS.set(Some(limits));
+    with_schedule(|schedule| schedule.limit(limits));
+}
+
 /// Changes or asks the schedule of this thread's ring, if it has one.
 pub(super) fn with_schedule(act: impl FnOnce(&mut Schedule<usize>)) {
     HERE.with_borrow_mut(|here| {
@@ -222,13 +231,9 @@ impl Ring {
             .setup_coop_taskrun()
             .build(entries)
             .or_else(|_| IoUring::builder().build(entries))?;
-        Ok(Ring {
-            ring,
-            operations: Slab::new(),
-            schedule: Schedule::new(),
-            unflushed: 0,
-            holds: false,
-        })
+        let mut schedule = Schedule::new();
+        schedule.limit(LIMITS.get().unwrap_or_default());
+        Ok(Ring { ring, operations: Slab::new(), schedule, unflushed: 0, holds: false })
     }
 
     fn start(&mut self, operation: Operation) -> usize {

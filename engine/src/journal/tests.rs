@@ -185,7 +185,8 @@ fn a_full_disk_after_the_rename_ends_the_trust() {
             inside.set_faults(full(nth));
             let entries = [b"new".to_vec()];
             let uuid = Uuid::from_u128(8);
-            let made = Journal::make(&disk, &path(), KIND, uuid, 6, &entries).await;
+            // Once: the disk stays full.
+            let made = Journal::make_once(&disk, &path(), KIND, uuid, 6, &entries).await;
             let result = journal.replace(made).await;
             inside.set_faults(Faults::default());
             (result, journal.append(b"more").await)

@@ -50,6 +50,21 @@ fn path(name: &str) -> RelPath {
     RelPath::root().join(name)
 }
 
+/// Before: what the device was measured to take was known before the ring was open, and forgotten.
+#[test]
+fn limits_that_are_known_before_the_ring_is_open_are_those_of_the_ring() {
+    let begun = std::thread::spawn(|| {
+        limit(InFlightLimits { jobs: 2, ahead: 9 });
+        open_ring().unwrap();
+        let mut begun = 0;
+        with_schedule(|schedule| {
+            begun = (0..20).filter(|&key| schedule.ask(IoClass::Ahead, 4096, key)).count();
+        });
+        begun
+    });
+    assert_eq!(begun.join().unwrap(), 9);
+}
+
 #[test]
 fn what_is_written_and_flushed_is_read_again() {
     on_disk(async |disk| {
