@@ -186,8 +186,9 @@ impl Rig<'_> {
         server.stop()
     }
 
-    /// Kills and starts the server with the disk full, again if the start left the reserve alone: the kill may have come
-    /// in the middle of a flush or a compaction, and the start removes its unfinished files first, which makes space.
+    /// Kills and starts the server with the disk full, again if the start left the reserve alone: the kill may have
+    /// come in the middle of a flush or a compaction, and the start removes its unfinished files first, which makes
+    /// space.
     fn die_until_the_reserve_is_needed(&mut self, mut server: Server) -> Result<Server, String> {
         for _ in 0..DEATHS_MAX {
             server = self.die_full(server)?;

@@ -365,7 +365,10 @@ impl Executor {
             trace.bound(&parameters.values, statement.markers());
         }
         let target = Target::of(execute, &statement);
-        let time = self.state.time(parameters);
+        let time = match statement.select() {
+            Some(_) => self.state.time_of_read(parameters),
+            None => self.state.time(parameters),
+        };
         self.run(call, Run { statement: &statement, parameters, target, time }, out)
     }
 

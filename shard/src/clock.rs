@@ -1,7 +1,7 @@
-//! What time it is on this core: read once a pass, used by everything in it.
+//! What time it is on this core: read once a pass, used by everything in it but timestamps.
 //!
-//! A read of the kernel's clock costs as much as a small request, so nothing below reads it: `now`
-//! is an argument everywhere.
+//! Nothing below reads the kernel's clock: `now` is an argument everywhere. A timestamp that a write did not bring is of
+//! its own moment: by the time of the pass a write could lose to one that another core had acknowledged before.
 //!
 //! ```text
 //! core 0   given 7, 8, 9 ──────────┐              ┌─► 13 …
@@ -48,6 +48,8 @@ pub struct Clock {
     /// Nanoseconds since the clock was made, as of the last tick: as `monotonic`, in one number.
     ns: Cell<u64>,
     made: Instant,
+    /// Whether somebody has set the wall clock, which then stands still.
+    is_set: Cell<bool>,
     clocks: Arc<Clocks>,
     core: usize,
 }
@@ -67,6 +69,7 @@ impl Clock {
             monotonic: Cell::new(made),
             ns: Cell::new(0),
             made,
+            is_set: Cell::new(false),
             clocks,
             core,
         }
@@ -75,6 +78,7 @@ impl Clock {
     /// Reads both clocks. Once a pass.
     pub fn tick(&self) {
         self.wall_us.set(wall_us());
+        self.is_set.set(false);
         let now = Instant::now();
         self.monotonic.set(now);
         self.ns.set(now.saturating_duration_since(self.made).as_nanos() as u64);
@@ -83,6 +87,7 @@ impl Clock {
     /// Sets the wall clock until the next tick: of a node that is driven by hand, whose owner moves the time.
     pub fn set_wall_us(&self, wall_us: i64) {
         self.wall_us.set(wall_us);
+        self.is_set.set(true);
     }
 
     /// Microseconds since 1970, as of the last tick. It may step back when the wall clock does.
@@ -115,16 +120,28 @@ impl Clock {
         self.made.elapsed().as_nanos() as u64
     }
 
-    /// A write timestamp for a statement that brought none: the wall clock, but always newer than
-    /// any this core gave before, and than any [`dividing_timestamp_us`](Self::dividing_timestamp_us) of the node.
+    /// A write timestamp for a statement that brought none: the wall clock, which it reads, but always newer than any
+    /// this core gave before, and than any [`dividing_timestamp_us`](Self::dividing_timestamp_us) of the node. What
+    /// another core gave before is older, as long as none gives more than one a microsecond.
     #[inline]
     pub fn timestamp_us(&self) -> i64 {
+        let of_tick = self.wall_us.get();
+        let wall_us = if self.is_set.get() { of_tick } else { wall_us() };
+        if wall_us < of_tick {
+            self.follow_others();
+        }
         let floor = self.clocks.floor_us.load(Ordering::Relaxed);
         let last = self.given_us().max(floor);
-        let timestamp = self.wall_us.get().max(last + 1);
+        let timestamp = wall_us.max(last + 1);
         assert!(timestamp > last, "a timestamp is given once");
         self.gave(timestamp);
         timestamp
+    }
+
+    /// The wall clock was set back: from now on no core gives what is older than any has given.
+    #[cold]
+    fn follow_others(&self) {
+        self.clocks.floor_us.fetch_max(self.clocks.given_us(), Ordering::Relaxed);
     }
 
     /// A timestamp that divides what the node gives: it is not older than any that a core gave before, and older than
@@ -173,6 +190,7 @@ mod tests {
     #[test]
     fn timestamps_never_repeat() {
         let clock = Clock::new();
+        clock.set_wall_us(wall_us());
         let first = clock.timestamp_us();
         assert_eq!(first, clock.wall_us());
         assert_eq!(clock.timestamp_us(), first + 1);
@@ -181,6 +199,24 @@ mod tests {
         assert_eq!(clock.timestamp_us(), first + 1_000_000_001);
         clock.tick();
         assert!(clock.timestamp_us() > first + 1_000_000_001);
+    }
+
+    /// Before: a core whose pass had begun before another's gave the time of its own, and a write that came after one
+    /// that was acknowledged lost to it.
+    #[test]
+    fn a_timestamp_is_newer_than_what_another_core_gave_before() {
+        let clocks = Clocks::new(2);
+        let [first, second] = [0, 1].map(|core| Clock::of(clocks.clone(), core));
+        for clock in [&first, &second].into_iter().cycle().take(100) {
+            let before = clocks.given_us();
+            while wall_us() <= before {}
+            assert!(clock.timestamp_us() > before);
+        }
+        // Also when the wall clock is set back an hour.
+        let hour_us = 3_600_000_000;
+        first.at_least(wall_us() + hour_us);
+        second.wall_us.set(wall_us() + hour_us);
+        assert!(second.timestamp_us() > clocks.given_us[0].load(Ordering::Relaxed));
     }
 
     /// Before: a column that was dropped by a core that was behind others kept what these had written.

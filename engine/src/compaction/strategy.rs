@@ -219,8 +219,8 @@ impl<'p> ByAge<'p> {
         ByAge { pieces, oldest_first }
     }
 
-    /// Whether nothing is alive in the piece, and nothing that is alive outside needs its tombstones. Of two dead pieces
-    /// neither needs the other, in whatever order they go (Cassandra's `getFullyExpiredSSTables`).
+    /// Whether nothing is alive in the piece, and nothing that is alive outside needs its tombstones. Of two dead
+    /// pieces neither needs the other, in whatever order they go (Cassandra's `getFullyExpiredSSTables`).
     fn is_dead(&self, index: usize, context: &CompactionContext) -> bool {
         let piece = &self.pieces[index];
         let is_past = |piece: &Piece| piece.last_death_s < context.gc_before_s;

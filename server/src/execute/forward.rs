@@ -174,7 +174,7 @@ impl Executor {
             // A text is the same here, but an id may be that of another text.
             return Err(ExecuteError::Unprepared(statement.id.to_vec()));
         };
-        let time = self.state.time(parameters);
+        let time = self.state.time_of_read(parameters);
         let run = Run { statement: &statement, parameters, target, time };
         let bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let at_once_bytes_max = PEER_ANSWER_BYTES_MAX;

@@ -183,8 +183,19 @@ impl NodeState {
     /// same microsecond twice.
     #[inline]
     pub(super) fn time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
-        let now_us = self.now_us();
         let timestamp_us = parameters.timestamp_us.unwrap_or_else(|| self.clock.timestamp_us());
+        self.time_at(timestamp_us, parameters)
+    }
+
+    /// The same of a request that writes nothing, and so needs no timestamp of its own.
+    #[inline]
+    pub(super) fn time_of_read(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
+        self.time_at(self.now_us(), parameters)
+    }
+
+    #[inline]
+    fn time_at(&self, timestamp_us: i64, parameters: &Parameters<'_>) -> StatementTime<'_> {
+        let now_us = self.now_us();
         let now_s = match parameters.now_s {
             Some(now_s) => u32::try_from(now_s).unwrap_or(0),
             None => u32::try_from(now_us / 1_000_000).unwrap_or(u32::MAX),
@@ -200,7 +211,7 @@ impl NodeState {
 
     /// As [`NodeState::time`], but with a timestamp of the clock, whatever the client sends.
     pub(super) fn own_time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
-        StatementTime { timestamp_us: self.clock.timestamp_us(), ..self.time(parameters) }
+        self.time_at(self.clock.timestamp_us(), parameters)
     }
 
     /// Compiles a statement against the schema that this core follows.

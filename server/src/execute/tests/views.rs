@@ -393,7 +393,9 @@ fn a_noted_batch_is_written_whole_when_rows_of_views_became_too_many() {
         for _ in 0..turns {
             bench.server.run_once();
         }
-        (10..20).for_each(|c| bench.begin_as(writer, &insert_long(k, c)));
+        // Older than the batch, which deletes them.
+        let older = |c: i32| format!("{} USING TIMESTAMP 1", insert_long(k, c));
+        (10..20).for_each(|c| bench.begin_as(writer, &older(c)));
         [client, writer].iter().for_each(|client| bench.server.run_until_answered(*client));
         let answers = [client, writer].map(|client| bench.answers_to(client));
         assert!(answers.iter().flatten().all(|(_, answer)| answer == "void"), "{answers:?}");
