@@ -136,14 +136,8 @@ impl Journal {
         first: u64,
         entries: &[Vec<u8>],
     ) -> Result<Journal> {
-        match Journal::make_once(disk, path, kind, uuid, first, entries).await {
-            Err(Error::DiskFull { .. }) => {
-                // Another core may have released it a moment ago: there is space all the same.
-                reserve::release(disk).await?;
-                Journal::make_once(disk, path, kind, uuid, first, entries).await
-            }
-            made => made,
-        }
+        let make = async || Journal::make_once(disk, path, kind, uuid, first, entries).await;
+        reserve::with_its_space(disk, make).await
     }
 
     async fn make_once(

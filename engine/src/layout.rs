@@ -136,14 +136,7 @@ impl Layout {
     /// Makes this the layout, durably and at once: a crash leaves the old one or this. On a full disk, in the space of
     /// the reserve.
     pub async fn store(&self, disk: &Disk) -> Result<()> {
-        match self.store_once(disk).await {
-            Err(Error::DiskFull { .. }) => {
-                // Another core may have released it a moment ago: there is space all the same.
-                reserve::release(disk).await?;
-                self.store_once(disk).await
-            }
-            stored => stored,
-        }
+        reserve::with_its_space(disk, async || self.store_once(disk).await).await
     }
 
     async fn store_once(&self, disk: &Disk) -> Result<()> {

@@ -73,8 +73,20 @@ pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
     Ok(if bytes == 0 || disk.exists(&path()).await? { 0 } else { bytes })
 }
 
+/// Does what may find the disk full, and then once more in the space of the reserve. Also if the reserve is not there:
+/// another core may have released it a moment ago.
+pub(crate) async fn with_its_space<T>(disk: &Disk, work: impl AsyncFn() -> Result<T>) -> Result<T> {
+    match work().await {
+        Err(Error::DiskFull { .. }) => {
+            release(disk).await?;
+            work().await
+        }
+        done => done,
+    }
+}
+
 /// Gives the reserve to the task that needs space now; `false` if it is not there.
-pub(crate) async fn release(disk: &Disk) -> Result<bool> {
+async fn release(disk: &Disk) -> Result<bool> {
     match disk.unlink(&path()).await {
         Ok(()) => Ok(true),
         Err(Error::NotFound { .. }) => Ok(false),

@@ -77,7 +77,7 @@ impl Clock {
 
     /// Reads both clocks. Once a pass.
     pub fn tick(&self) {
-        self.wall_us.set(wall_us());
+        self.wall_us.set(self.read_wall_us());
         self.is_set.set(false);
         let now = Instant::now();
         self.monotonic.set(now);
@@ -125,17 +125,23 @@ impl Clock {
     /// another core gave before is older, as long as none gives more than one a microsecond.
     #[inline]
     pub fn timestamp_us(&self) -> i64 {
-        let of_tick = self.wall_us.get();
-        let wall_us = if self.is_set.get() { of_tick } else { wall_us() };
-        if wall_us < of_tick {
-            self.follow_others();
-        }
+        let wall_us = if self.is_set.get() { self.wall_us.get() } else { self.read_wall_us() };
         let floor = self.clocks.floor_us.load(Ordering::Relaxed);
         let last = self.given_us().max(floor);
         let timestamp = wall_us.max(last + 1);
         assert!(timestamp > last, "a timestamp is given once");
         self.gave(timestamp);
         timestamp
+    }
+
+    /// The wall clock of now, in microseconds since 1970.
+    #[inline]
+    fn read_wall_us(&self) -> i64 {
+        let wall_us = wall_us();
+        if wall_us < self.wall_us.get() {
+            self.follow_others();
+        }
+        wall_us
     }
 
     /// The wall clock was set back: from now on no core gives what is older than any has given.
@@ -212,11 +218,19 @@ mod tests {
             while wall_us() <= before {}
             assert!(clock.timestamp_us() > before);
         }
-        // Also when the wall clock is set back an hour.
-        let hour_us = 3_600_000_000;
-        first.at_least(wall_us() + hour_us);
-        second.wall_us.set(wall_us() + hour_us);
-        assert!(second.timestamp_us() > clocks.given_us[0].load(Ordering::Relaxed));
+        // Also when the wall clock is set back by hours, as a statement or a tick sees first.
+        for (hours, sees) in [
+            (1, Clock::timestamp_us as fn(&Clock) -> i64),
+            (2, |clock| {
+                clock.tick();
+                clock.timestamp_us()
+            }),
+        ] {
+            let ahead_us = wall_us() + hours * 3_600_000_000;
+            first.at_least(ahead_us);
+            second.wall_us.set(ahead_us);
+            assert!(sees(&second) > ahead_us, "{hours}");
+        }
     }
 
     /// Before: a column that was dropped by a core that was behind others kept what these had written.

@@ -35,7 +35,7 @@ impl Guardrails {
         if let PartitionChoice::Keys { columns, .. } = &plan.filter.partitions {
             let mut lengths = Vec::with_capacity(columns.len());
             for (values, column) in columns.iter().zip(table.partition_key()) {
-                lengths.push(values.eval(std::slice::from_ref(column), bindings)?.len());
+                lengths.push(values.count(std::slice::from_ref(column), bindings)?);
             }
             let has_in = columns.iter().any(|values| !values.is_one());
             self.check_product(has_in, &lengths, "partition key", warnings)?;
@@ -52,7 +52,7 @@ impl Guardrails {
             for part in &rows.parts {
                 let RowPart::ValueSet { first, count, values } = part else { continue };
                 let columns = &table.clustering()[*first..first + count];
-                lengths.push(values.eval(columns, bindings)?.len());
+                lengths.push(values.count(columns, bindings)?);
                 has_in |= !ValueSet::is_one(values);
             }
             self.check_product(has_in, &lengths, "clustering key", warnings)?;

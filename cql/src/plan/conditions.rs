@@ -356,7 +356,7 @@ impl ColumnCondition {
     /// Refuses more values of one `IN` than are served.
     fn check_count(&self, values: usize) -> Result<()> {
         let what = format!("IN condition on {}:", self.column.name);
-        check_product(std::iter::once(values), &what).map(|_| ())
+        check_product(std::iter::once(Ok(values)), &what).map(|_| ())
     }
 
     fn value(&self, term: &Term, bindings: &Bindings<'_>) -> Result<Option<Vec<u8>>> {

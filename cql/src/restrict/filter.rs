@@ -44,7 +44,7 @@ impl FilterTemplate {
     /// The filter with these bindings.
     pub fn eval(&self, bindings: &Bindings<'_>) -> Result<Filter> {
         // Each row is compared with all of them.
-        let count = self.values.count(std::slice::from_ref(&self.column), bindings)?;
+        let count = self.values.count(std::slice::from_ref(&self.column), bindings);
         check_product(std::iter::once(count), "filter")?;
         let values = match &self.values {
             ValueSet::One(Values::Each(terms)) => terms

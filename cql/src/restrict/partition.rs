@@ -179,12 +179,13 @@ pub(crate) fn for_each_key(
     }
     let each_column = || columns.iter().zip(key.iter().map(std::slice::from_ref));
     let counts = each_column().map(|(choice, column)| choice.count(column, bindings));
-    let counts = counts.collect::<Result<Vec<usize>>>()?;
-    if !check_product(counts.iter().copied(), "partition-key")? {
+    if !check_product(counts, "partition-key")? {
         return Ok(());
     }
-    let all = each_column().map(|(choice, column)| choice.eval(column, bindings));
-    let mut all = all.collect::<Result<Vec<_>>>()?;
+    let mut all = Vec::with_capacity(columns.len());
+    for (choice, column) in each_column() {
+        all.push(choice.eval(column, bindings)?);
+    }
     for (values, column) in all.iter_mut().zip(key).filter(|(values, _)| values.len() > 1) {
         in_order(values, &column.ty)?;
     }
@@ -216,15 +217,20 @@ fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
 
 /// Refuses more combinations than are served; false if there are none, since a list is empty.
 pub(crate) fn check_product(
-    lengths: impl Iterator<Item = usize> + Clone,
+    lengths: impl Iterator<Item = Result<usize>>,
     what: &str,
 ) -> Result<bool> {
-    // Before the product: the lists beside an empty one may be of any length.
-    if lengths.clone().any(|length| length == 0) {
+    let (mut product, mut lists, mut is_empty) = (1usize, 0, false);
+    for length in lengths {
+        let length = length?;
+        is_empty |= length == 0;
+        product = product.saturating_mul(length);
+        lists += usize::from(length > 1);
+    }
+    // The lists beside an empty one may be of any length.
+    if is_empty {
         return Ok(false);
     }
-    let product = lengths.clone().fold(1usize, usize::saturating_mul);
-    let lists = lengths.filter(|length| *length > 1).count();
     let max = if lists > 1 { IN_PRODUCT_MAX } else { IN_LIST_MAX };
     if product > max {
         return Err(Error::invalid(format!(

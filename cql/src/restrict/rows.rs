@@ -265,19 +265,20 @@ impl RowChoice {
         bindings: &Bindings<'_>,
         too_long: TooLong,
     ) -> Result<Vec<RowKey>> {
-        let (mut sets, mut counts) = (Vec::new(), Vec::new());
-        for part in &self.parts {
-            if let RowPart::ValueSet { first, count, values } = part {
-                let columns = &table.clustering()[*first..first + count];
-                sets.push((columns, values));
-                counts.push(values.count(columns, bindings)?);
-            }
-        }
-        if !check_product(counts.iter().copied(), "clustering-key")? {
+        let by_value = || {
+            self.parts.iter().filter_map(|part| match part {
+                RowPart::ValueSet { first, count, values } => {
+                    Some((&table.clustering()[*first..first + count], values))
+                }
+                _ => None,
+            })
+        };
+        let counts = by_value().map(|(columns, values)| values.count(columns, bindings));
+        if !check_product(counts, "clustering-key")? {
             return Ok(Vec::new());
         }
-        let mut lists = Vec::with_capacity(sets.len());
-        for (columns, values) in sets {
+        let mut lists = Vec::new();
+        for (columns, values) in by_value() {
             lists.push((columns, values.eval(columns, bindings)?));
         }
         let mut prefixes = vec![RowKey::default()];
