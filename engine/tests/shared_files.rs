@@ -9,14 +9,14 @@ use std::rc::Rc;
 use engine::commitlog;
 use engine::io::{Crash, Disk, Faults, Outcome, RelPath, SimDisk, SimExec};
 use engine::layout::{self, Layout, Secret};
-use engine::{Config, Engine, Error, Reshard, Swept, sweep};
+use engine::{Config, Engine, Error, JobKind, Reshard, Swept, sweep};
 use futures_lite::future::{or, yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::options::TableOptions;
+use model::options::{Compaction, Compression, TableOptions, TombstoneGc};
 use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
-use model::{ColumnId, Schema, Token, TokenRange};
+use model::{ColumnId, Deletion, Schema, Token, TokenRange};
 use uuid::Uuid;
 
 use crate::shard::{
@@ -28,6 +28,20 @@ const VALUE: [u8; 1000] = [1; 1000];
 
 fn schema() -> Schema {
     schema_of([key_value(TableOptions::default())])
+}
+
+/// Two files are merged at once, what is in them is not compressed, and a tombstone goes as soon as nothing is left
+/// that it deletes.
+fn pairs_at_once() -> TableOptions {
+    let pairs =
+        [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2"), ("max_threshold", "2")];
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    TableOptions {
+        compaction: Compaction::parse(&pairs.into()).unwrap(),
+        compression: Compression::none(),
+        tombstone_gc: TombstoneGc::Immediate,
+        ..TableOptions::default()
+    }
 }
 
 fn log(seed: u64) -> commitlog::Config {
@@ -72,6 +86,10 @@ async fn write(engine: &Engine, key: u8) {
 
 /// A disk with one file, which one shard has.
 fn disk_of_one(seed: u64) -> SimDisk {
+    disk_of(seed, schema())
+}
+
+fn disk_of(seed: u64, schema: Schema) -> SimDisk {
     let sim = SimDisk::new(seed, Faults { suspensions_max: 2, ..Faults::default() });
     let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(seed));
     let inner = exec.clone();
@@ -81,7 +99,7 @@ fn disk_of_one(seed: u64) -> SimDisk {
         layout.ready = true;
         layout.store(&disk).await.unwrap();
         Engine::create(&disk, &config(&layout, 0, TokenRange::ALL, 1)).await.unwrap();
-        let engine = Engine::open(&disk, config(&layout, 0, TokenRange::ALL, 2), &schema()).await;
+        let engine = Engine::open(&disk, config(&layout, 0, TokenRange::ALL, 2), &schema).await;
         let engine = drive(engine.unwrap(), &inner);
         for key in 0..KEYS {
             write(&engine, key).await;
@@ -98,22 +116,32 @@ fn files(sim: &SimDisk) -> Vec<RelPath> {
     sim.files_of(&layout::table_dir(TABLE.0))
 }
 
-/// Deals the data to so many shards, and opens this one of them.
+/// Deals the data to so many shards, and opens them.
 async fn deal_and_open(
     disk: &Disk,
     exec: &SimExec,
     owned: &[TokenRange],
-    shard: u32,
-) -> Rc<Engine> {
+    schema: &Schema,
+) -> Vec<Rc<Engine>> {
     let layout::Found::Ready(from) = Layout::find(disk).await.unwrap() else { panic!("no data") };
     let (from, log, memory_bytes, now_s) = (&from, &log(owned.len() as u64), 1 << 20, 0);
-    let deal = Reshard { disk, from, owned, schema: &schema(), log, memory_bytes, now_s };
+    let deal = Reshard { disk, from, owned, schema, log, memory_bytes, now_s };
     let layout = deal.run().await.unwrap();
     let owners = sweep(disk, &layout).await.unwrap().owners;
-    let config = config(&layout, shard, owned[shard as usize], 7);
-    let mut engine = Engine::open(disk, config, &schema()).await.unwrap();
-    engine.share_files(&owners);
-    drive(engine, exec)
+    let mut shards = Vec::new();
+    for (shard, owned) in (0..).zip(owned) {
+        let config = config(&layout, shard, *owned, 7 + u64::from(shard));
+        let mut engine = Engine::open(disk, config, schema).await.unwrap();
+        engine.share_files(&owners);
+        shards.push(drive(engine, exec));
+    }
+    shards
+}
+
+/// Three shards' parts of the ring.
+fn thirds() -> [TokenRange; 3] {
+    let thirds = [(i64::MIN, -1 << 61), ((-1 << 61) + 1, 1 << 61), ((1 << 61) + 1, i64::MAX)];
+    thirds.map(|(first, last)| TokenRange { first: Token(first), last: Token(last) })
 }
 
 /// Two shards, and the file that they have of the one before.
@@ -245,21 +273,19 @@ fn a_read_goes_on_that_began_before_its_shard_gave_the_file_up() {
 /// Before: it counted with all its bytes for each of them, and the first half of it was surplus beside the second.
 #[test]
 fn a_file_of_which_a_shard_has_two_parts_counts_once() {
-    let thirds = [(i64::MIN, -1 << 61), ((-1 << 61) + 1, 1 << 61), ((1 << 61) + 1, i64::MAX)];
-    let thirds = thirds.map(|(first, last)| TokenRange { first: Token(first), last: Token(last) });
     let sim = disk_of_one(9);
     let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(9));
     let inner = exec.clone();
     exec.run(async move {
-        let middle = deal_and_open(&disk, &inner, &thirds, 1).await;
-        run_jobs(&middle, 1).await;
+        let shards = deal_and_open(&disk, &inner, &thirds(), &schema()).await;
+        run_jobs(&shards[1], 1).await;
     })
     .done();
     let sim = sim.kill();
     let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(10));
     let inner = exec.clone();
     exec.run(async move {
-        let all = deal_and_open(&disk, &inner, &[TokenRange::ALL], 0).await;
+        let all = deal_and_open(&disk, &inner, &[TokenRange::ALL], &schema()).await.remove(0);
         let mut file_bytes = 0;
         for file in files(&sim) {
             file_bytes += disk.open(&file).await.unwrap().len();
@@ -267,6 +293,57 @@ fn a_file_of_which_a_shard_has_two_parts_counts_once() {
         assert_eq!(files(&sim).len(), 2, "the middle has parted from the file");
         let size = all.table_size(TABLE).unwrap();
         assert_eq!((size.sstables, size.bytes), (3, file_bytes));
+    })
+    .done();
+}
+
+/// Before: its tombstones were purged as if the merge held all that the shard has of the file, and the rows of the
+/// other part were seen again.
+#[test]
+fn a_merge_of_one_part_of_a_file_keeps_the_tombstones_of_the_other_part() {
+    // Parts that are not compressed are larger than the file of the tombstones, which is merged with one of them.
+    let schema = || schema_of([key_value(pairs_at_once())]);
+    let sim = disk_of(11, schema());
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(11));
+    let inner = exec.clone();
+    exec.run(async move {
+        let shards = deal_and_open(&disk, &inner, &thirds(), &schema()).await;
+        shards[1].truncate(TABLE).await.unwrap();
+        // What comes back is a run by another name.
+        let dir = RelPath::new("snapshots/s").unwrap();
+        disk.mkdir(&RelPath::new("snapshots").unwrap()).await.unwrap();
+        disk.mkdir(&dir).await.unwrap();
+        let views = shards[2].link_files(TABLE, &dir).await.unwrap();
+        shards[2].truncate(TABLE).await.unwrap();
+        assert_eq!(shards[2].adopt_files(TABLE, &dir, &views).await, Ok(1));
+    })
+    .done();
+    let sim = sim.kill();
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(12));
+    let inner = exec.clone();
+    exec.run(async move {
+        let all = deal_and_open(&disk, &inner, &[TokenRange::ALL], &schema()).await.remove(0);
+        let before = keys(&all, yield_now).await;
+        let of_part = |part: usize| {
+            before.iter().filter(|key| thirds()[part].contains(Token::of_key(&[**key]))).count()
+        };
+        assert!(of_part(0) > 10 && of_part(2) > 10 && of_part(1) == 0);
+        for key in &before {
+            let mut out = Vec::new();
+            let mut m = MutationBuilder::begin(&mut out, TABLE, Token::of_key(&[*key]), &[*key]);
+            m.delete_partition(Deletion { timestamp: 2, local_s: 1 });
+            m.finish();
+            shard::write(&all, &out).await.unwrap();
+        }
+        flush(&all).await;
+        assert_eq!(all.table_size(TABLE).unwrap().sstables, 3);
+        let job = all.next_job_of(JobKind::Compact, 10).unwrap();
+        all.run(job, 10, yield_now).await.unwrap();
+        assert_eq!(keys(&all, yield_now).await, BTreeSet::new());
+        // The part that was not merged, and the tombstones of its rows.
+        assert_eq!(all.table_size(TABLE).unwrap().sstables, 2);
+        run_jobs(&all, 10).await;
+        assert_eq!((all.table_size(TABLE).unwrap().sstables, files(&sim)), (0, vec![]));
     })
     .done();
 }

@@ -18,13 +18,14 @@
 //! Invariants
 //! 1. A view that goes is the view that the manifest has: inputs are known here as they were cut last.
 //! 2. What was truncated or dropped meanwhile is not brought back: the epoch is compared under the manifest's lock.
-//! 3. A tombstone goes only if, when its partition is merged, no memtable and no view of another file holds
-//!    anything older of it. The log holds nothing of the table that is neither in memtables nor in views.
+//! 3. A tombstone goes only if, when its partition is merged, no memtable and no view outside the merge holds anything
+//!    older of it. Another view of a file that is merged is outside, too: it has other tokens, of which an input may
+//!    hold tombstones. The log holds nothing of the table that is neither in memtables nor in views.
 //!
 //! Not here: how rows are merged (`rewrite.rs`), which files (`job.rs`).
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -58,7 +59,7 @@ pub(super) struct RunningMerge<'m> {
     level: u8,
     /// What is still to be merged, as the manifest has it.
     inputs: RefCell<Vec<View>>,
-    /// All files that went in, and then those that came out.
+    /// All files that went in, and then those that came out: no other merge takes them.
     files: RefCell<Vec<Uuid>>,
     /// What comes out is one run, named after its first fragment.
     run: Cell<Option<Uuid>>,
@@ -137,13 +138,25 @@ impl<'m> RunningMerge<'m> {
     /// Deletes the files of views that are used up: what they free is promised to this merge again.
     async fn free(&self, used_up: &[ViewEntry]) -> Result<()> {
         // What a snapshot has is known as long as the names are there.
-        let kept = self.engine.files_that_stay(used_up).await;
+        let mut kept = self.engine.files_that_stay(used_up).await;
+        // A file of which a view outside the merge has another part stays, too; one that had several here is one file.
+        let is_named = |file: &Uuid| self.engine.manifest.state().names(*file);
+        kept.extend(used_up.iter().map(|entry| entry.sstable).filter(is_named));
         let freed = used_up.iter().filter(|entry| !kept.contains(&entry.sstable));
-        let freed_bytes = freed.map(|entry| entry.file_bytes).sum();
+        let freed: BTreeMap<Uuid, u64> =
+            freed.map(|entry| (entry.sstable, entry.file_bytes)).collect();
+        let freed_bytes = freed.values().sum();
         self.engine.delete_used(used_up).await?;
         self.held_bytes.set(self.held_bytes.get().saturating_sub(freed_bytes));
         self.hold(0);
         Ok(())
+    }
+
+    /// Whether a view is an input as it was cut last, or came out.
+    fn is_merged(&self, view: &View) -> bool {
+        let id = view.entry.id();
+        self.run.get() == Some(view.entry.run)
+            || self.inputs.borrow().iter().any(|input| input.entry.id() == id)
     }
 
     /// Whether the filter of a file has said that it does not hold the token.
@@ -261,12 +274,11 @@ impl MergeOwner for RunningMerge<'_> {
             let memtable = layer.memtable.borrow();
             memtable.get(token, key).and(memtable.oldest())
         });
-        // Views of one file share no token, and an input may have been cut since: files tell what is merged.
-        let files = self.files.borrow();
-        let merged = |view: &View| files.contains(&view.entry.sstable);
         let views = self.table.views();
         let others = views.iter().filter(|view| {
-            view.may_contain(token) && !merged(view) && !self.is_denied(token, view.entry.sstable)
+            view.may_contain(token)
+                && !self.is_merged(view)
+                && !self.is_denied(token, view.entry.sstable)
         });
         let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
         in_memory.chain(on_disk).min().unwrap_or(i64::MAX)
@@ -297,12 +309,12 @@ impl MergeOwner for RunningMerge<'_> {
         self.progress.reach(token, sources);
         // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
         let unsure: Vec<(Uuid, Rc<Sstable>)> = {
-            let (views, files) = (self.table.views(), self.files.borrow());
+            let views = self.table.views();
             let asked = views.iter().filter(|view| {
                 view.entry.tokens.contains(token)
                     && view.sstable.is_unsure(token)
                     && view.sstable.statistics().oldest_timestamp <= self.newest
-                    && !files.contains(&view.entry.sstable)
+                    && !self.is_merged(view)
             });
             asked.map(|view| (view.entry.sstable, view.sstable.clone())).collect()
         };

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A file that other shards or snapshots have, too, is held to the end: its space is not free when this merge has
-//! unlinked it. Any other file is unlinked when all of it is merged, so the shorter the fragments of a run are, the
-//! less is held twice when it is merged. They are a small part of what the shard has of the table, and never longer
-//! than the strategy says.
+//! unlinked it. So is a file of which a view outside the merge has another part: it is not unlinked. Any other file is
+//! unlinked when all of it is merged, so the shorter the fragments of a run are, the less is held twice when it is
+//! merged. They are a small part of what the shard has of the table, and never longer than the strategy says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::engine::Engine;
 use crate::layout;
 use crate::limits::FRAGMENTS_PER_TABLE;
-use crate::manifest::ViewEntry;
+use crate::manifest::{ViewEntry, ViewId};
 use crate::table::{Table, View, file_bytes};
 
 impl Engine {
@@ -52,14 +52,26 @@ impl Engine {
     }
 }
 
-/// The most bytes that a merge of these views into such fragments holds at a time beside them, if these files stay.
-pub(super) fn space_for(inputs: &[View], stay: &BTreeSet<Uuid>, fragment_bytes: u64) -> u64 {
+/// The most bytes that a merge of `inputs`, which are some of the table's `views`, into such fragments holds at a time
+/// beside them, if these files stay.
+pub(super) fn space_for(
+    (inputs, views): (&[View], &[View]),
+    stay: &BTreeSet<Uuid>,
+    fragment_bytes: u64,
+) -> u64 {
+    let id = |view: &View| view.entry.id();
+    let outside = files_outside(inputs.iter().map(id).collect(), views.iter().map(id));
     let held = |view: &View| Held {
         run: view.entry.run,
         bytes: view.entry.file_bytes + INDEX_FILES_HELD * index_bytes(view),
-        is_freed: !stay.contains(&view.entry.sstable),
+        is_freed: !stay.contains(&view.entry.sstable) && !outside.contains(&view.entry.sstable),
     };
     space_bytes(inputs.iter().map(held), fragment_bytes)
+}
+
+/// The files of which a view that is no input has a part.
+fn files_outside(inputs: BTreeSet<ViewId>, views: impl Iterator<Item = ViewId>) -> BTreeSet<Uuid> {
+    views.filter(|id| !inputs.contains(id)).map(|id| id.sstable).collect()
 }
 
 /// What comes out has about the indexes of what goes in, and while their terms are sorted these are on the disk once
@@ -120,5 +132,17 @@ mod tests {
         let shared = (0..10).map(|_| Held { run: Uuid::nil(), bytes: 10, is_freed: false });
         let own = (0..10).map(|_| Held { run: Uuid::nil(), bytes: 10, is_freed: true });
         assert_eq!(space_bytes(shared.chain(own), 10), 120);
+    }
+
+    /// Before: a file was taken to be unlinked when one of the shard's parts of it was merged.
+    #[test]
+    fn a_file_of_which_another_part_is_not_merged_stays() {
+        let part = |file: u128, first| ViewId { sstable: Uuid::from_u128(file), first };
+        let views = [part(1, 0), part(1, 50), part(2, 0), part(3, 0)];
+        let outside = |inputs: &[ViewId]| {
+            files_outside(inputs.iter().copied().collect(), views.iter().copied())
+        };
+        assert_eq!(outside(&[views[0], views[2]]), [1, 3].map(Uuid::from_u128).into());
+        assert_eq!(outside(&[views[0], views[1], views[2]]), [3].map(Uuid::from_u128).into());
     }
 }

@@ -247,7 +247,7 @@ impl Engine {
                 let inputs: Vec<View> =
                     task.pieces.iter().map(|&index| views[index].clone()).collect();
                 let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
-                space_for(&inputs, &stay, fragment_bytes) <= room_bytes
+                space_for((&inputs, &views), &stay, fragment_bytes) <= room_bytes
             };
             let other = self.plan_of(table, now_s, |strategy, pieces, context| {
                 smaller(strategy, pieces, context, &fits)
@@ -262,7 +262,7 @@ impl Engine {
     async fn space_of(&self, merge: &BegunMerge<'_>) -> u64 {
         let inputs = merge.running.inputs();
         let stay = self.files_that_stay(inputs.iter().map(|view| &view.entry)).await;
-        space_for(&inputs, &stay, merge.fragment_bytes)
+        space_for((&inputs, &merge.table.views()), &stay, merge.fragment_bytes)
     }
 
     /// Takes the inputs of a merge, before anything is awaited: they are of this epoch of the table.
