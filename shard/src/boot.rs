@@ -4,7 +4,8 @@
 //! lock ─► layout ─┬─ nothing, or a first start cut short: make everything, then say that it is ready
 //!                 └─ ready: clean up what an earlier start left
 //!      ─► the schema's log, replayed onto the built-in tables
-//!      ─► another number of shards than before: deal the data again
+//!      ─► another number of shards than before: delete what nothing names, and deal the data again
+//!      ─► delete what nothing names, and count who has the rest
 //! ```
 //!
 //! Done once, on the first core, before the others start. A crash at any step is followed by the
@@ -107,6 +108,8 @@ pub async fn boot(
     let (schema_log, schema) = SchemaChanges::open(disk, seed(), &config.base).await?;
     let schema = Arc::new(schema);
     if layout.shards as usize != config.shards {
+        // What a start that could not deal it has written of the logs' rows: dealing needs the space.
+        engine::sweep(disk, &layout).await?;
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }
     let Swept { strange: mut said, owners, .. } = engine::sweep(disk, &layout).await?;
@@ -236,4 +239,104 @@ async fn first(
     layout.ready = true;
     layout.store(disk).await?;
     Ok(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use engine::io::{Faults, RelPath, SimDisk, SimExec};
+    use engine::{Error, commitlog};
+    use futures_lite::future::yield_now;
+    use model::cell::Life;
+    use model::options::KeyspaceOptions;
+    use model::row::RowHead;
+    use model::schema::TableBuilder;
+    use model::{CqlType, MutationBuilder, RowBuilder, SchemaChange, TableId, Token};
+
+    use super::*;
+
+    const TABLE: TableId = TableId(Uuid::from_u128(7));
+
+    fn config(shards: usize) -> NodeConfig {
+        let keyspace =
+            SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
+        let table = TableBuilder::new("ks", "t", TABLE).partition_key("k", CqlType::Blob);
+        let table = table.and_then(TableBuilder::build).unwrap();
+        let base = Schema::of_changes([keyspace, SchemaChange::CreateTable(Box::new(table))]);
+        NodeConfig {
+            shards,
+            cpus: Vec::new(),
+            data_dir: PathBuf::new(),
+            shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
+            log: commitlog::Config { segment_bytes: 1 << 20, ..commitlog::Config::new(0) },
+            reserve_bytes: 0,
+            compaction_throughput_bytes: 0,
+            idle_spin: Duration::ZERO,
+            base: Arc::new(base.unwrap()),
+            sum: |_, _, _| Ok(None),
+            wall_us: 1,
+        }
+    }
+
+    /// A disk on which a node of one shard has a row in its log.
+    fn disk_of_one(seed: &'static impl Fn() -> u64) -> SimDisk {
+        let (sim, exec) = (SimDisk::new(1, Faults::default()), SimExec::new(1));
+        let (disk, inner) = (Disk::Sim(sim.clone()), exec.clone());
+        exec.run(async move {
+            let (booted, _home, _) = boot(&disk, &config(1), seed).await.unwrap();
+            let shard = Sharder::new(1).all().next().unwrap();
+            let engine = open_engine(&disk, &config(1), &booted, shard, seed()).await.unwrap();
+            let engine = Rc::new(engine);
+            let driven = engine.clone();
+            inner.spawn(async move {
+                driven.drive_log().await;
+            });
+            let mut record = Vec::new();
+            let mut m = MutationBuilder::begin(&mut record, TABLE, Token::of_key(b"k"), b"k");
+            let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(1) };
+            m.row(&[], |out| {
+                let _ = RowBuilder::begin(out, &head);
+            });
+            m.finish();
+            engine.write(&record, 1).unwrap();
+            let mut done = Vec::new();
+            while done.is_empty() {
+                engine.take_completed(&mut done);
+                yield_now().await;
+            }
+            assert_eq!(done, [(1, Ok(()))]);
+        })
+        .done();
+        sim.kill()
+    }
+
+    /// Before: the rows of the log that it had written to a file by then stayed, and each further start wrote another.
+    #[test]
+    fn a_start_that_finds_no_space_to_deal_the_data_takes_away_what_the_one_before_it_left() {
+        static SEED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let seed = &|| SEED.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let sim = disk_of_one(seed);
+        let files = |sim: &SimDisk| -> Vec<RelPath> { sim.files_of(&layout::table_dir(TABLE.0)) };
+        let disk = Disk::Sim(sim.clone());
+        assert_eq!(files(&sim), []);
+        // There is space for files of rows, and not for the logs of two shards.
+        let quota_bytes = Some(sim.used_bytes() + (1 << 20));
+        sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+        let inner = sim.clone();
+        SimExec::new(2)
+            .run(async move {
+                for start in 0..4 {
+                    let error = boot(&disk, &config(2), seed).await.err().unwrap();
+                    assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
+                    assert_eq!(files(&inner).len(), 1, "start {start}: {error:?}");
+                }
+                inner.set_faults(Faults::default());
+                let (booted, ..) = boot(&disk, &config(2), seed).await.unwrap();
+                assert_eq!((booted.layout.shards, files(&inner).len()), (2, 1));
+            })
+            .done();
+    }
 }
