@@ -104,7 +104,7 @@ pub(crate) struct Damage {
 #[derive(Clone, Copy, Debug, Default)]
 struct MergeFailures {
     count: u32,
-    /// When the last of them failed, in seconds since 1970.
+    /// When the last of them failed, in seconds as `backoff.rs` counts them.
     last_s: u32,
 }
 
@@ -148,14 +148,15 @@ impl Damage {
         self.noted.borrow_mut().entry(view.entry.id()).or_insert(view);
     }
 
-    /// Notes that one more merge has failed by this file, which began at this second; how many count together.
-    pub(crate) fn note_merge_failure(&self, sstable: Uuid, now_s: u32) -> u32 {
+    /// Notes that one more merge has failed by this file, at this second as `backoff.rs` counts them; how many count
+    /// together.
+    pub(crate) fn note_merge_failure(&self, sstable: Uuid, retry_s: u32) -> u32 {
         let mut failures = self.merge_failures.borrow_mut();
         let known = failures.entry(sstable).or_default();
-        if now_s.saturating_sub(known.last_s) > MERGE_FAILURE_GAP_S_MAX {
+        if retry_s.saturating_sub(known.last_s) > MERGE_FAILURE_GAP_S_MAX {
             known.count = 0;
         }
-        *known = MergeFailures { count: known.count.saturating_add(1), last_s: now_s };
+        *known = MergeFailures { count: known.count.saturating_add(1), last_s: retry_s };
         known.count
     }
 

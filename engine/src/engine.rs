@@ -129,6 +129,8 @@ pub struct Engine {
     pub(crate) read_turns: ReadTurns,
     /// The bytes of searches for the nearest rows that are under way.
     pub(crate) searches: Semaphore,
+    /// How long its owner runs, in seconds, if it says so.
+    pub(crate) uptime_s: Cell<Option<u32>>,
 }
 
 /// What a start has opened and an engine is made of.
@@ -202,6 +204,7 @@ impl Engine {
             lost_told: Cell::default(),
             read_turns,
             searches,
+            uptime_s: Cell::new(None),
         };
         engine.count_schema();
         engine

@@ -61,6 +61,8 @@ pub(crate) struct Background {
     /// The weight of compaction.
     compaction_shares: Rc<Cell<usize>>,
     now_s: Cell<u32>,
+    /// When this was made.
+    began: Instant,
     /// When the operator was last told of something large.
     told_large: Cell<Option<Instant>>,
 }
@@ -85,12 +87,14 @@ impl Background {
             compactions: Cell::new(0),
             compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
             now_s: Cell::new(0),
+            began: Instant::now(),
             told_large: Cell::new(None),
         })
     }
 
     /// Starts the shard's own tasks; `wake` is told when writes are done.
     pub(crate) fn start(self: &Rc<Self>, wake: Arc<Notify>) {
+        self.tell_uptime();
         let work = |group, name| Work { group, name, table: None };
         self.runtime.spawn(work(Group::Log, "log"), self.clone().drive_log(wake.clone()));
         let turns = work(Group::Requests, "turns of writes that read first");
@@ -100,11 +104,18 @@ impl Background {
         self.runtime.spawn(work(Group::Background, "choice of jobs"), self.clone().start_jobs());
     }
 
-    /// Seconds since 1970, as far as they rise: the engine's for retries and for what has expired.
+    /// Seconds since 1970, as far as they rise: the engine's for what has expired. They stand still while the wall
+    /// clock is behind where it was.
     fn now_s(&self) -> u32 {
         let now_s = self.runtime.wall_s().max(self.now_s.get());
         self.now_s.set(now_s);
         now_s
+    }
+
+    /// Tells the engine how long this runs: by that it tries again what has failed, for the wall clock may be set back.
+    fn tell_uptime(&self) {
+        let uptime_s = self.runtime.since(self.began).as_secs();
+        self.engine.set_uptime_s(u32::try_from(uptime_s).unwrap_or(u32::MAX));
     }
 
     async fn drive_log(self: Rc<Self>, wake: Arc<Notify>) {
@@ -206,6 +217,7 @@ impl Background {
 
     async fn start_jobs(self: Rc<Self>) {
         loop {
+            self.tell_uptime();
             let started = JobKind::ALL.map(|kind| self.start_next(kind));
             let shares = compaction_shares(self.engine.backlog_runs());
             self.compaction_shares.set(shares);
@@ -374,4 +386,50 @@ impl Background {
 fn die(shard: ShardId, what: &str, error: &Error) -> ! {
     tracing::error!(%shard, %error, "{what} failed: the process ends here");
     cpus::exit(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use engine::io::{Disk, Faults, SimDisk};
+    use engine::limits::JOB_RETRY_S;
+
+    use crate::boot::tests::{TABLE, config, row};
+    use crate::manual::ManualNode;
+    use crate::protocol::Protocol;
+
+    enum Silent {}
+
+    impl Protocol for Silent {
+        type Ask = ();
+        type Answer = ();
+    }
+
+    /// Before: it was tried again when the clock had come to where it had been, an hour later.
+    #[test]
+    fn a_failed_flush_is_tried_again_soon_though_the_wall_clock_was_set_back() {
+        let sim = SimDisk::new(1, Faults::default());
+        let node = ManualNode::<Silent>::open(&Disk::Sim(sim.clone()), &config(1)).unwrap();
+        let engine = node.shards()[0].engine();
+        let live_for = |seconds: u32| {
+            for _ in 0..seconds {
+                node.manual().advance(Duration::from_secs(1));
+                for _ in 0..100 {
+                    node.manual().run_ready();
+                }
+            }
+        };
+        live_for(1);
+        engine.write(&row(), 1).unwrap();
+        live_for(1);
+        sim.set_faults(Faults { quota_bytes: Some(sim.used_bytes()), ..Faults::default() });
+        engine.seal(TABLE);
+        live_for(1);
+        assert_eq!((engine.stats().flushes, engine.stats().jobs_failed), (0, 1));
+        node.manual().set_wall_back(Duration::from_secs(3600));
+        sim.set_faults(Faults::default());
+        live_for(JOB_RETRY_S + 1);
+        assert_eq!((engine.stats().flushes, engine.stats().jobs_failed), (1, 1));
+    }
 }

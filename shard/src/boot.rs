@@ -242,7 +242,7 @@ async fn first(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::PathBuf;
     use std::rc::Rc;
     use std::time::Duration;
@@ -258,9 +258,10 @@ mod tests {
 
     use super::*;
 
-    const TABLE: TableId = TableId(Uuid::from_u128(7));
+    pub(crate) const TABLE: TableId = TableId(Uuid::from_u128(7));
 
-    fn config(shards: usize) -> NodeConfig {
+    /// A node with a small log and the table [`TABLE`].
+    pub(crate) fn config(shards: usize) -> NodeConfig {
         let keyspace =
             SchemaChange::CreateKeyspace { name: "ks".into(), options: KeyspaceOptions::default() };
         let table = TableBuilder::new("ks", "t", TABLE).partition_key("k", CqlType::Blob);
@@ -277,8 +278,20 @@ mod tests {
             idle_spin: Duration::ZERO,
             base: Arc::new(base.unwrap()),
             sum: |_, _, _| Ok(None),
-            wall_us: 1,
+            wall_us: 1_700_000_000_000_000,
         }
+    }
+
+    /// A write of a row of [`TABLE`].
+    pub(crate) fn row() -> Vec<u8> {
+        let mut record = Vec::new();
+        let mut m = MutationBuilder::begin(&mut record, TABLE, Token::of_key(b"k"), b"k");
+        let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(1) };
+        m.row(&[], |out| {
+            let _ = RowBuilder::begin(out, &head);
+        });
+        m.finish();
+        record
     }
 
     /// A disk on which a node of one shard has a row in its log.
@@ -294,14 +307,7 @@ mod tests {
             inner.spawn(async move {
                 driven.drive_log().await;
             });
-            let mut record = Vec::new();
-            let mut m = MutationBuilder::begin(&mut record, TABLE, Token::of_key(b"k"), b"k");
-            let head = RowHead { marker: Some(Life::Live), ..RowHead::bare(1) };
-            m.row(&[], |out| {
-                let _ = RowBuilder::begin(out, &head);
-            });
-            m.finish();
-            engine.write(&record, 1).unwrap();
+            engine.write(&row(), 1).unwrap();
             let mut done = Vec::new();
             while done.is_empty() {
                 engine.take_completed(&mut done);

@@ -3,10 +3,10 @@
 //! ```text
 //! ManualNode::open(disk, config) ─► boot, engines, shards: the code of a real node
 //! run_ready ─► polls the tasks that were woken     run_one ─► polls one of them, of its owner's choice
-//! advance ─► moves the time
+//! advance ─► moves the time, and the wall clock with it     set_wall_back ─► moves the wall clock alone
 //! ```
 //!
-//! Time stands still but for [`Manual::advance`], nothing happens between two calls, and on the
+//! Time stands still but for these, nothing happens between two calls, and on the
 //! simulated disk nothing waits unless its faults say so: a run is a function of what its owner does.
 //!
 //! Not here: passes. The layer above drives its shards' mail and answers itself.
@@ -37,8 +37,8 @@ use crate::timestamps::{self, keep_noting};
 /// Tasks and a time, both moved by their owner.
 pub struct Manual {
     tasks: Suspended<()>,
-    /// The wall clock when it was made, since 1970.
-    began: Duration,
+    /// What the wall clock said when it was made, since 1970, less what it was set back since.
+    began: Cell<Duration>,
     now: Cell<Duration>,
     timers: RefCell<Vec<(Duration, Waker)>>,
 }
@@ -47,7 +47,7 @@ impl Manual {
     /// No tasks; the wall clock says so many microseconds since 1970.
     pub(crate) fn new(wall_us: i64) -> Rc<Manual> {
         let tasks = Suspended::new(Arc::new(Notify::new()));
-        let began = Duration::from_micros(wall_us.max(0).unsigned_abs());
+        let began = Cell::new(Duration::from_micros(wall_us.max(0).unsigned_abs()));
         Rc::new(Manual { tasks, began, now: Cell::default(), timers: RefCell::default() })
     }
 
@@ -76,7 +76,12 @@ impl Manual {
 
     /// The wall clock, since 1970.
     pub fn wall(&self) -> Duration {
-        self.began + self.now.get()
+        self.began.get() + self.now.get()
+    }
+
+    /// Sets the wall clock back, as far as 1970 at most; the time goes on from where it is.
+    pub fn set_wall_back(&self, time: Duration) {
+        self.began.set(self.began.get().saturating_sub(time));
     }
 
     /// Polls one of the tasks that were woken, by the place that `choose` names among so many. Whether there were any.

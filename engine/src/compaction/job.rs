@@ -139,7 +139,7 @@ impl Engine {
         };
         self.compactions.end(bytes);
         table.evaluation.changed();
-        table.compact_backoff.ended(&result, now_s);
+        table.compact_backoff.ended(&result, self.retry_s(now_s));
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
@@ -183,8 +183,9 @@ impl Engine {
                 let path = |view: &View| layout::sstable_path(view.entry.table, view.entry.sstable);
                 let input = inputs.iter().find(|view| path(view).as_str() == file);
                 let sstable = input.map(|view| view.entry.sstable);
+                let retry_s = self.retry_s(now_s);
                 let failures =
-                    sstable.map_or(0, |sstable| table.damage.note_merge_failure(sstable, now_s));
+                    sstable.map_or(0, |sstable| table.damage.note_merge_failure(sstable, retry_s));
                 if failures >= JOB_QUARANTINE_FAILURES {
                     quarantine(&|view| Some(view.entry.sstable) == sstable);
                 }
