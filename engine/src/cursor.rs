@@ -19,6 +19,9 @@
 //! 4. What a cursor has shown stays valid until it is moved. Across an await of a move anything may
 //!    have changed underneath: a memtable cursor finds its place again by key.
 //! 5. Rows are given as stored; applying the deletions to them is the reader's (`model::row`).
+//! 6. A move does little: what is passed without anything to be shown (slices that have nothing, bounds of weaker
+//!    deletions) is bounded. Then a change is shown that changes nothing, so that who computes for long learns of it.
+//!    It stands where the cursor is; that of a file before all else, for the next part of its run may have more.
 //!
 //! A cursor over cached bytes never waits, so a caller that polls once gets its answer; in cache-only
 //! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).

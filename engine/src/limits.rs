@@ -23,6 +23,12 @@ pub const COVERED_BEFORE_SEEK: u32 = 4;
 /// core back to its caller: some microseconds.
 pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
 
+/// A cursor over a memtable or a file searches in so many slices that have nothing before it gives the core back to its
+/// caller. Unit tests have fewer slices.
+pub const EMPTY_SLICES_AT_ONCE_MAX: u32 = if cfg!(test) { 2 } else { 16 };
+// A reader counts as much for each change that changes nothing.
+const _: () = assert!(EMPTY_SLICES_AT_ONCE_MAX <= COVERED_BOUNDS_AT_ONCE_MAX);
+
 /// A longer read is split: with polled completions one request larger than the device's
 /// `max_sectors_kb` has hung (glommio issue 633).
 pub const READ_PART_BYTES_MAX: usize = 128 << 10;

@@ -77,11 +77,14 @@ fn command(partitions: Partitions, slice: Slice, reversed: bool) -> ReadCommand 
 }
 
 async fn read(engine: &Engine, partitions: Partitions, slice: Slice, reversed: bool) -> Rows {
-    let command = command(partitions, slice, reversed);
+    read_all(engine, &command(partitions, slice, reversed)).await
+}
+
+async fn read_all(engine: &Engine, command: &ReadCommand) -> Rows {
     let mut seen = Seen::default();
-    engine.read(&command, &mut seen, yield_now).await.unwrap();
+    engine.read(command, &mut seen, yield_now).await.unwrap();
     assert_eq!(seen.1, seen.0.len(), "each row comes with the static row");
-    if reversed {
+    if command.reversed {
         seen.0.reverse();
     }
     assert!(seen.0.windows(2).all(|pair| pair[0].0 < pair[1].0), "each row once, in order");
@@ -186,7 +189,7 @@ fn put_row(out: &mut Vec<u8>, column: ColumnId, timestamp: i64, value: u8) {
     RowBuilder::begin(out, &RowHead::bare(timestamp)).cell(&cell);
 }
 
-/// Reads everything by token and by key, both ways, then slices and single rows.
+/// Reads everything by token and by key, both ways, also row by row, then slices and single rows.
 async fn check(engine: &Engine, oracle: &Rows, when: &str) {
     let by_key = || of_key(KEY);
     let all = || slice(0, ROWS);
@@ -197,6 +200,13 @@ async fn check(engine: &Engine, oracle: &Rows, when: &str) {
     );
     assert_eq!(&read(engine, by_key(), all(), false).await, oracle, "by key, {when}");
     assert_eq!(&read(engine, by_key(), all(), true).await, oracle, "reversed, {when}");
+    for (partitions, reversed) in
+        [(Partitions::Range(TokenRange::ALL), false), (by_key(), false), (by_key(), true)]
+    {
+        let slices = (0..=ROWS).map(|row| slice(row, row)).collect();
+        let each = ReadCommand { slices, ..command(partitions, all(), reversed) };
+        assert_eq!(&read_all(engine, &each).await, oracle, "row by row, {when}");
+    }
     for row in (0..ROWS).step_by(23) {
         for slice in [slice(row, row), slice(row, row + 30)] {
             let inside = oracle.iter().filter(|(at, _)| slice.contains(at));
@@ -461,6 +471,49 @@ fn partitions_that_are_not_there_are_work() {
         shard.engine.read(&absent, &mut Seen::default(), pause).await.unwrap();
         assert!(pauses.get() >= count / engine::limits::READ_QUANTUM_ROWS, "{}", pauses.get());
     });
+}
+
+/// Before: a row of an IN that was not there counted as nothing, and a read of 10,000 of them was one step.
+#[test]
+fn rows_that_are_not_there_are_work() {
+    on_sim(1, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        let column = table().regulars().next().unwrap().id;
+        let count = 4 * engine::limits::READ_AT_ONCE_ROWS_MAX;
+        let put = |out: &mut Vec<u8>| put_row(out, column, 1, 7);
+        let (first, last) = (place(0), place(count));
+        shard.write(|m, _| [&first, &last].iter().for_each(|at| m.row(at, put))).await;
+        let slices: Vec<Slice> = (0..count).map(|row| slice(row + 1, row + 1)).collect();
+        for is_flushed in [false, true] {
+            if is_flushed {
+                flush(&shard.engine).await;
+            }
+            for reversed in [false, true] {
+                for partitions in [of_key(KEY), Partitions::Range(TokenRange::ALL)] {
+                    let one = command(partitions, slices[0].clone(), reversed);
+                    let many = ReadCommand { slices: slices.clone(), ..one };
+                    check_pauses(&shard.engine, &many, (count - 1, 1)).await;
+                }
+            }
+        }
+    });
+}
+
+/// A read that finds so many rows after so many empty slices pauses about as often as if each slice were a row, and
+/// does not come to its end inside a pass.
+async fn check_pauses(engine: &Engine, command: &ReadCommand, (empty, rows): (u32, usize)) {
+    let pauses = Slot::new(0);
+    let pause = || {
+        pauses.set(pauses.get() + 1);
+        std::future::ready(())
+    };
+    let mut seen = Seen::default();
+    engine.read(command, &mut seen, pause).await.unwrap();
+    assert_eq!(seen.0.len(), rows);
+    let least = empty / engine::limits::READ_QUANTUM_ROWS / 2;
+    assert!(pauses.get() >= least, "{} pauses", pauses.get());
+    let at_once = engine.read_cached(command, &mut Seen::default());
+    assert_eq!(at_once, Err(Error::WouldBlock));
 }
 
 /// The fragment names the row, and so does the file that it was merged from and that is still needed: a row of more

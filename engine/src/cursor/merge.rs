@@ -12,8 +12,8 @@
 //! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Those that lie over each
 //!    other are opened together, and what waits for the disk waits side by side (`merge/moves.rs`).
 //! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there.
-//! 5. What is passed without anything to be shown, bounds of weaker deletions, is bounded: then a change is shown that
-//!    changes nothing, so that who computes for long learns of it.
+//! 5. What is passed without anything to be shown, bounds of weaker deletions, is bounded, and what a lane shows that
+//!    has passed much is shown at once: a change that changes nothing (`cursor.rs`, invariant 6).
 //!
 //! The number of lanes is small (files that may hold the key, or as many runs as lie over each other), so the
 //! smallest is found by looking at each: a heap was not worth its moves.
@@ -91,6 +91,14 @@ enum Shown {
     Merged(usize),
     /// The change of the deletion in force, at the position of this lane.
     Change(usize),
+}
+
+impl<C: Cursor> Lane<C> {
+    /// Whether it stands at a change that changes nothing.
+    fn shows_nothing(&self) -> bool {
+        let in_force = self.in_force;
+        matches!(self.cursor.fragment(), Fragment::Change { deletion, .. } if deletion == in_force)
+    }
 }
 
 impl<C: MergeInput> Merge<C> {
@@ -357,7 +365,9 @@ impl<C: MergeInput> Cursor for Merge<C> {
                 self.shown = self.take_rows(index);
                 return Ok(true);
             }
-            if self.take_changes(index) || passed == COVERED_BOUNDS_AT_ONCE_MAX {
+            let passed_much =
+                self.lanes[index].shows_nothing() || passed == COVERED_BOUNDS_AT_ONCE_MAX;
+            if self.take_changes(index) || passed_much {
                 self.shown = Shown::Change(index);
                 return Ok(true);
             }

@@ -9,6 +9,7 @@
 //! 3. Where a partition's tombstone covers all of the memtable, nothing of the partition is shown but its head.
 //! 4. Rows that the memtable's own tombstones cover are passed over a leaf at a time, as far as nothing newer is among
 //!    them; what is left of them is shown.
+//! 5. After some slices in which nothing is, a change is shown that changes nothing (`cursor.rs`, invariant 6).
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -24,6 +25,7 @@ use super::ranges::Hold;
 use super::{Memtable, unite};
 use crate::cursor::{Cursor, Fragment, Head, MergeInput, Scope, Slice, Span};
 use crate::error::Result;
+use crate::limits::EMPTY_SLICES_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
 
 /// Goes through a memtable.
@@ -53,6 +55,8 @@ struct Inside {
     at_done: bool,
     /// The deletion that was last shown to hold.
     in_force: Deletion,
+    /// Slices that had nothing, since a change was shown for them.
+    empty_slices: u32,
     /// The place of the row shown last, as long as the memtable has the version that it had then. If there is one, `at`
     /// is the clustering key of that row, and forward `at_done` is true.
     row_place: Option<Place>,
@@ -80,6 +84,7 @@ impl<'c> MemtableCursor<'c> {
                 at: Vec::new(),
                 at_done: false,
                 in_force: Deletion::NONE,
+                empty_slices: 0,
                 row_place: None,
                 row: Vec::new(),
                 spare: Vec::new(),
@@ -161,6 +166,7 @@ impl<'c> MemtableCursor<'c> {
         assert_eq!(source.partition.token, self.token, "a partition keeps its index");
         let later = source.partition.deletion();
         let later = if later == self.deletion { Deletion::NONE } else { later };
+        let first = self.inside.slices_done;
         while self.inside.slices_done < self.span.slices.len() {
             let slice = slice_at(&self.span, self.inside.slices_done);
             let stepped = match self.span.reversed {
@@ -170,8 +176,13 @@ impl<'c> MemtableCursor<'c> {
             if stepped.is_break() {
                 return true;
             }
+            // Of the first something may have been shown.
+            let is_empty = self.inside.slices_done > first;
             self.inside.slices_done += 1;
             self.inside.enter_slice(&self.span);
+            if is_empty && self.inside.shows_empty() {
+                return true;
+            }
         }
         false
     }
@@ -218,6 +229,17 @@ impl Inside {
             let slice = slice_at(span, self.slices_done);
             self.at.extend_from_slice(if span.reversed { &slice.end } else { &slice.start });
         }
+    }
+
+    /// Counts a slice that had nothing. After some of them it shows a change to nothing where it stands, so that the
+    /// caller learns of the work.
+    fn shows_empty(&mut self) -> bool {
+        self.empty_slices += 1;
+        let passes = self.empty_slices == EMPTY_SLICES_AT_ONCE_MAX;
+        if passes {
+            (self.empty_slices, self.shows_row) = (0, false);
+        }
+        passes
     }
 
     /// Breaks when it shows something, continues when the slice is done.

@@ -7,8 +7,8 @@
 //! 1. A full page looks a little further for another row, so that the last page says it is the last. Not one of rows
 //!    that an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is
 //!    read for it.
-//! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. After a quantum
-//!    of it a read that may wait asks its caller whether to pause; one that must not gives up.
+//! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not, and so are slices
+//!    that have nothing. After a quantum of it a read that may wait asks its caller whether to pause; one that must not gives up.
 
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
@@ -205,12 +205,11 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         let mut in_force = Deletion::NONE;
         while !self.is_done() && cursor.next().await? {
             match cursor.fragment() {
-                // A merge has passed bounds of which nothing is to be seen.
                 Fragment::Change { deletion: change, .. } if change == in_force => {
-                    self.work_of(COVERED_BOUNDS_AT_ONCE_MAX, 0);
+                    self.work_of_change((in_force, change));
                 }
                 Fragment::Change { deletion: change, .. } => {
-                    self.work(0);
+                    self.work_of_change((in_force, change));
                     self.passes(None, change);
                     self.pass_change(deletion, (in_force, change))?;
                     in_force = change;
@@ -340,6 +339,13 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
     #[inline]
     pub(super) fn work(&mut self, bytes: usize) {
         self.work_of(1, bytes);
+    }
+
+    /// Counts a change of range deletions, from one to another. Before one that changes nothing, much was passed of which
+    /// nothing is to be seen: bounds, or slices.
+    #[inline]
+    pub(super) fn work_of_change(&mut self, (before, after): (Deletion, Deletion)) {
+        self.work_of(if before == after { COVERED_BOUNDS_AT_ONCE_MAX } else { 1 }, 0);
     }
 
     /// Counts so many rows.

@@ -5,6 +5,8 @@
 //!    by binary search, and the range deletion in force there is known without reading what came before.
 //! 3. The walk goes from entry to entry and, at the end of a block, to the next of the run.
 //! 4. `seek` enters the slice in hand once more, further on: what lies between is not read.
+//! 5. Slices before the first and behind the last clustering of the file are left out. After some others in which
+//!    nothing is, a change is shown that changes nothing, before all else (`cursor.rs`, invariant 6).
 //!
 //! Invariants
 //! 1. `head_at < end <= count` of the block in hand; the entry last shown is in that block.
@@ -16,6 +18,7 @@ mod place;
 
 use std::rc::Rc;
 
+use model::ordered::AFTER;
 use model::{Deletion, Token};
 
 use super::block::{Block, HeadRest, Inner};
@@ -26,7 +29,7 @@ use super::slots::Slots;
 use super::window::Window;
 use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
 use crate::error::{Error, Result};
-use crate::limits::SAMPLED_BLOCK_BYTES_MAX;
+use crate::limits::{EMPTY_SLICES_AT_ONCE_MAX, SAMPLED_BLOCK_BYTES_MAX};
 use crate::planted::{Bug, planted};
 
 /// A walk through one file.
@@ -47,6 +50,8 @@ pub struct SstableCursor<'c> {
     entry: usize,
     /// Slices that are done with.
     slices_done: usize,
+    /// Slices that had nothing, since a change was shown for them.
+    empty_slices: u32,
     phase: Phase,
     in_force: Deletion,
     shown: Shown,
@@ -102,12 +107,17 @@ enum Shown {
     Entered,
     /// A change at its far border.
     Left,
+    /// A change that changes nothing, after slices that had nothing: the last of them is in hand.
+    Passed,
     /// A change where a seek went.
     Sought,
 }
 
 impl<'c> SstableCursor<'c> {
     pub(super) fn new(table: Rc<Sstable>, span: Span<'c>, reading: Reading) -> SstableCursor<'c> {
+        let slices =
+            if span.slices.len() > 1 { table.slices_met(span.slices) } else { span.slices };
+        let span = Span { slices, ..span };
         SstableCursor {
             table,
             span,
@@ -120,6 +130,7 @@ impl<'c> SstableCursor<'c> {
             end: 0,
             entry: 0,
             slices_done: 0,
+            empty_slices: 0,
             phase: Phase::Over,
             in_force: Deletion::NONE,
             shown: Shown::Entered,
@@ -127,7 +138,7 @@ impl<'c> SstableCursor<'c> {
         }
     }
 
-    /// What it goes through.
+    /// What it goes through. Of several slices those that may find something in the file.
     pub(crate) fn span(&self) -> Span<'c> {
         self.span
     }
@@ -252,6 +263,22 @@ impl<'c> SstableCursor<'c> {
         open
     }
 
+    /// Whether all of the slice in hand was shown.
+    fn is_behind_slice(&self) -> bool {
+        matches!(self.shown, Shown::Left | Shown::Passed)
+    }
+
+    /// Counts a slice that had nothing. After some of them a change is to be shown, so that the caller learns of the
+    /// work.
+    fn shows_empty(&mut self) -> bool {
+        self.empty_slices += 1;
+        let passes = self.empty_slices == EMPTY_SLICES_AT_ONCE_MAX;
+        if passes {
+            (self.empty_slices, self.shown) = (0, Shown::Passed);
+        }
+        passes
+    }
+
     fn in_hand(&self) -> &InBlock {
         self.block.as_ref().expect("a slice was entered, so a block is in hand")
     }
@@ -361,6 +388,7 @@ impl Cursor for SstableCursor<'_> {
     }
 
     async fn next(&mut self) -> Result<bool> {
+        let mut is_empty = false;
         loop {
             let Some(slice) = self.slice() else {
                 self.phase = Phase::Over;
@@ -369,7 +397,7 @@ impl Cursor for SstableCursor<'_> {
             match self.phase {
                 Phase::Over => return Ok(false),
                 Phase::Before => {
-                    self.phase = Phase::Inside;
+                    (self.phase, is_empty) = (Phase::Inside, true);
                     if self.enter(self.near_border(slice)).await? && !planted(Bug::EnterUndeleted) {
                         self.shown = Shown::Entered;
                         return Ok(true);
@@ -377,9 +405,12 @@ impl Cursor for SstableCursor<'_> {
                 }
                 Phase::Inside => {
                     // The far border's change is shown while the slice is still the one in hand.
-                    if matches!(self.shown, Shown::Left) {
+                    if self.is_behind_slice() {
                         self.shown = Shown::Entered;
-                    } else if self.walk(slice).await? || self.close() {
+                    } else if self.walk(slice).await?
+                        || self.close()
+                        || is_empty && self.shows_empty()
+                    {
                         return Ok(true);
                     }
                     self.slices_done += 1;
@@ -395,6 +426,10 @@ impl Cursor for SstableCursor<'_> {
         match self.shown {
             Shown::Entered => Fragment::Change { position: self.near_border(border()), deletion },
             Shown::Left => Fragment::Change { position: self.far_border(border()), deletion },
+            Shown::Passed if self.span.reversed => {
+                Fragment::Change { position: &[AFTER], deletion }
+            }
+            Shown::Passed => Fragment::Change { position: &[], deletion },
             Shown::Sought => Fragment::Change { position: &self.sought, deletion },
             Shown::Entry(index) => {
                 let inner = Block::new(&self.in_hand().slots).inner(index);

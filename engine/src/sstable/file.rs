@@ -302,11 +302,22 @@ impl Sstable {
     #[inline]
     pub(crate) fn may_hold(&self, slices: &[Slice]) -> bool {
         let [first, last] = self.clusterings();
-        let meets = |slice: &Slice| match planted(Bug::SkipReachingFile) {
-            false => compare(&slice.start, last).is_le() && compare(&slice.end, first).is_gt(),
-            true => slice.contains(first) || slice.contains(last),
-        };
-        !self.is_plain() || slices.iter().any(meets)
+        let contains_end = |slice: &Slice| slice.contains(first) || slice.contains(last);
+        !self.is_plain()
+            || match planted(Bug::SkipReachingFile) {
+                false => !self.slices_met(slices).is_empty(),
+                true => slices.iter().any(contains_end),
+            }
+    }
+
+    /// Those of the slices, which ascend and are disjoint, that may find something in the file.
+    #[inline]
+    pub(super) fn slices_met<'s>(&self, slices: &'s [Slice]) -> &'s [Slice] {
+        let [first, last] = self.clusterings();
+        let below = slices.partition_point(|slice| compare(&slice.end, first).is_le());
+        let slices = &slices[below..];
+        let met = slices.partition_point(|slice| compare(&slice.start, last).is_le());
+        &slices[..met]
     }
 
     /// A cursor over what the span asks for. The caller has asked the filter before ([`may_contain`](Self::may_contain)).

@@ -164,8 +164,14 @@ pub(super) async fn listed(cursor: &mut impl Cursor) -> Result<Listing> {
         let head = cursor.head();
         let static_row = head.static_row.map(|row| row.bytes().to_vec());
         let (token, key, deletion) = (head.token, head.key.to_vec(), head.deletion);
-        let mut shown = Vec::new();
+        let (mut shown, mut in_force) = (Vec::new(), Deletion::NONE);
         while cursor.next().await? {
+            if let Fragment::Change { deletion, .. } = cursor.fragment()
+                && std::mem::replace(&mut in_force, deletion) == deletion
+            {
+                // It has passed slices that have nothing.
+                continue;
+            }
             shown.push(match cursor.fragment() {
                 Fragment::Row { clustering, row } => {
                     Shown::Row(clustering.to_vec(), row.bytes().to_vec())

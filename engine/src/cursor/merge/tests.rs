@@ -101,7 +101,12 @@ fn listed(parts: &BTreeMap<u8, Part>, reversed: bool) -> Listed {
         if reversed {
             pieces.reverse();
         }
-        pieces.into_iter().map(|(_, _, piece)| piece).collect()
+        let mut in_force = Deletion::NONE;
+        let changes = |piece: &Candidate| match piece {
+            Candidate::Row(..) => true,
+            Candidate::Change(_, deletion) => mem::replace(&mut in_force, *deletion) != *deletion,
+        };
+        pieces.into_iter().map(|(_, _, piece)| piece).filter(changes).collect()
     };
     let parts = parts
         .iter()
@@ -408,6 +413,38 @@ fn a_walk_over_covered_range_deletions_comes_back_now_and_then() {
         });
         assert!(before > 100, "each is walked over, since the lane may have something newer");
         assert!(most <= COVERED_BOUNDS_AT_ONCE_MAX + 2, "{most} moves in one step");
+    }
+}
+
+/// A lane that has passed much of which nothing is to be seen says so at any place, and the merge hands it on.
+#[test]
+fn a_change_that_changes_nothing_is_shown_at_once() {
+    for reversed in [false, true] {
+        let rows = Part { rows: (10..20).map(|at| (at, 1)).collect(), ..Part::default() };
+        let mut passes = listed(&[(1, rows)].into(), reversed);
+        let first = if reversed { vec![255] } else { vec![] };
+        let many = std::iter::repeat_n(Candidate::Change(first, Deletion::NONE), 30);
+        passes.parts[0].3.splice(5..5, many);
+        let over = Part { ranges: vec![(0, 110, 9)], ..Part::default() };
+        let mut merge = Merge::new([passes, listed(&[(1, over)].into(), reversed)], reversed);
+        let (mut changes, mut rows) = (0, 0);
+        block_on(async {
+            assert!(merge.next_partition().await.unwrap());
+            while merge.next().await.unwrap() {
+                match merge.fragment() {
+                    Fragment::Row { .. } => rows += 1,
+                    Fragment::Change { deletion, .. } => {
+                        changes += 1;
+                        assert_eq!(
+                            deletion.is_none(),
+                            changes == 32,
+                            "one is in force until the end"
+                        );
+                    }
+                }
+            }
+        });
+        assert_eq!((changes, rows), (32, 10));
     }
 }
 

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use model::read::{IndexLookup, RowSink, Slice};
 use model::row::RowRef;
 use model::schema::{Index, Table};
-use model::{Token, TokenRange};
+use model::{Deletion, Token, TokenRange};
 
 use super::Page;
 use crate::cursor::{Cursor, Fragment, MergeInput, Scope, Source, Span};
@@ -34,6 +34,8 @@ pub(in crate::read) struct Unindexed<'r> {
     begin: Token,
     /// Stands in a partition, whose head was judged.
     is_inside: bool,
+    /// The range deletion that was shown last to be in force.
+    in_force: Deletion,
 }
 
 impl<'r> Unindexed<'r> {
@@ -67,7 +69,8 @@ impl<'r> Unindexed<'r> {
         slices: &'r [Slice],
         (table, index): (&'r Table, &'r Index),
     ) -> Unindexed<'r> {
-        Unindexed { cursor, slices, table, index, begin: tokens.first, is_inside: false }
+        let (begin, in_force) = (tokens.first, Deletion::NONE);
+        Unindexed { cursor, slices, table, index, begin, is_inside: false, in_force }
     }
 
     /// Nothing of it is before this token.
@@ -86,6 +89,7 @@ impl<'r> Unindexed<'r> {
             page.pause_if_due().await?;
             if !self.is_inside || self.is_before(from) {
                 self.is_inside = self.cursor.next_partition().await?;
+                self.in_force = Deletion::NONE;
                 if !self.is_inside {
                     return Ok(None);
                 }
@@ -105,9 +109,12 @@ impl<'r> Unindexed<'r> {
             if !self.is_inside {
                 continue;
             }
-            let Fragment::Row { clustering, row } = self.cursor.fragment() else {
-                page.work(0);
-                continue;
+            let (clustering, row) = match self.cursor.fragment() {
+                Fragment::Row { clustering, row } => (clustering, row),
+                Fragment::Change { deletion, .. } => {
+                    self.pass_change(deletion, page);
+                    continue;
+                }
             };
             page.work(clustering.len() + row.bytes().len());
             let head = self.cursor.head();
@@ -146,17 +153,28 @@ impl<'r> Unindexed<'r> {
             if at >= place || page.is_done() {
                 return Ok(());
             }
-            page.work(0);
             // A change may stand at the border of two slices: which of them it is of, it does not say.
-            let slice = self.slices.iter().find(|slice| slice.contains(at));
-            self.is_inside = match slice.filter(|_| !fragment.is_change()) {
-                Some(slice) => self.cursor.seek(place.min(&slice.end)).await?,
-                None => self.cursor.next().await?,
+            self.is_inside = if let Fragment::Change { deletion, .. } = fragment {
+                self.pass_change(deletion, page);
+                self.cursor.next().await?
+            } else {
+                page.work(0);
+                let before = self.slices.partition_point(|slice| slice.end.as_slice() <= at);
+                match self.slices.get(before) {
+                    Some(slice) => self.cursor.seek(place.min(&slice.end)).await?,
+                    None => self.cursor.next().await?,
+                }
             };
             if !self.is_inside {
                 return Ok(());
             }
         }
+    }
+
+    /// Counts a change of the range deletion in force.
+    fn pass_change<S: RowSink + ?Sized>(&mut self, deletion: Deletion, page: &mut Page<'_, S>) {
+        page.work_of_change((self.in_force, deletion));
+        self.in_force = deletion;
     }
 
     /// Whether a row, or what the head of a partition says, has a term of the lookup.

@@ -14,6 +14,18 @@ impl SstableCursor<'_> {
         self.window.frame(offset, bytes).is_none()
     }
 
+    /// How many slices, from the one in hand on, have nothing from this place on.
+    fn slices_before(&self, place: &[u8]) -> usize {
+        let (slices, done) = (self.span.slices, self.slices_done);
+        match self.span.reversed {
+            false => slices[done..].partition_point(|slice| slice.end.as_slice() <= place),
+            true => {
+                let left = &slices[..slices.len() - done];
+                left.len() - left.partition_point(|slice| slice.start.as_slice() < place)
+            }
+        }
+    }
+
     fn partition_may_wait(&self) -> bool {
         match (self.next, self.span.scope) {
             (Next::Begin, _) => true,
@@ -60,20 +72,20 @@ impl MergeInput for SstableCursor<'_> {
     }
 
     async fn seek(&mut self, place: &[u8]) -> Result<bool> {
-        let slice = self.slice().filter(|_| self.phase == Phase::Inside);
-        let Some(slice) = slice.filter(|_| !matches!(self.shown, Shown::Left)) else {
+        let Some(slice) = self.slice().filter(|_| self.phase == Phase::Inside) else {
             return self.next().await;
         };
+        let is_left = self.is_behind_slice();
         let is_behind = match self.span.reversed {
             false => place >= slice.end.as_slice(),
             true => place <= slice.start.as_slice(),
         };
-        if is_behind {
-            if self.close() {
+        if is_left || is_behind {
+            if !is_left && self.close() {
                 return Ok(true);
             }
-            self.slices_done += 1;
-            self.phase = Phase::Before;
+            self.slices_done += self.slices_before(place).max(1);
+            (self.phase, self.shown) = (Phase::Before, Shown::Entered);
             return self.next().await;
         }
         let before = self.in_force;
