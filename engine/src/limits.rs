@@ -20,8 +20,11 @@ pub const MOVES_AT_ONCE_MAX: usize = 32;
 pub const COVERED_BEFORE_SEEK: u32 = 4;
 
 /// A merge walks over so many bounds of weaker range deletions, of which nothing is to be seen, before it gives the
-/// core back to its caller: some microseconds.
+/// core back to its caller: some microseconds. So does a cursor over a memtable, when a stronger deletion came.
 pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
+
+/// Leaves of covered rows of a memtable that are passed at once: 0.3 µs. Then a covered row is shown.
+pub const COVERED_LEAVES_AT_ONCE_MAX: usize = 1024;
 
 /// A cursor over a memtable or a file searches in so many slices that have nothing before it gives the core back to its
 /// caller. Unit tests have fewer slices.

@@ -8,8 +8,9 @@
 //! 2. The same for a partition tombstone that came after the head was shown.
 //! 3. Where a partition's tombstone covers all of the memtable, nothing of the partition is shown but its head.
 //! 4. Rows that the memtable's own tombstones cover are passed over a leaf at a time, as far as nothing newer is among
-//!    them; what is left of them is shown.
-//! 5. After some slices in which nothing is, a change is shown that changes nothing (`cursor.rs`, invariant 6).
+//!    them; what is left of them is shown, and one after so many leaves.
+//! 5. After some slices in which nothing is, or borders under a tombstone that came, a change is shown that changes
+//!    nothing (`cursor.rs`, invariant 6).
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -25,7 +26,7 @@ use super::ranges::Hold;
 use super::{Memtable, unite};
 use crate::cursor::{Cursor, Fragment, Head, MergeInput, Scope, Slice, Span};
 use crate::error::Result;
-use crate::limits::EMPTY_SLICES_AT_ONCE_MAX;
+use crate::limits::{COVERED_BOUNDS_AT_ONCE_MAX, EMPTY_SLICES_AT_ONCE_MAX};
 use crate::planted::{Bug, planted};
 
 /// Goes through a memtable.
@@ -237,15 +238,17 @@ impl Inside {
         self.empty_slices += 1;
         let passes = self.empty_slices == EMPTY_SLICES_AT_ONCE_MAX;
         if passes {
-            (self.empty_slices, self.shows_row) = (0, false);
+            self.empty_slices = 0;
+            self.shows_row = false;
         }
         passes
     }
 
-    /// Breaks when it shows something, continues when the slice is done.
+    /// Breaks when it shows something, or has passed many borders at which nothing changes; continues when the slice is
+    /// done.
     fn forward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
         self.next_row(source, slice)?;
-        loop {
+        for _ in 0..COVERED_BOUNDS_AT_ONCE_MAX {
             if compare(&self.at, &slice.end).is_ge() {
                 return self.close();
             }
@@ -278,6 +281,7 @@ impl Inside {
                 _ => self.go_to(&slice.end),
             }
         }
+        self.show_change()
     }
 
     /// Shows the next row and breaks, if the place of the last one is known and the partition has nothing rare: then no
@@ -303,7 +307,7 @@ impl Inside {
 
     /// As `forward`, from the end of the slice to its start.
     fn backward(&mut self, source: &Source<'_>, slice: &Slice, later: Deletion) -> ControlFlow<()> {
-        loop {
+        for _ in 0..COVERED_BOUNDS_AT_ONCE_MAX {
             if compare(&self.at, &slice.start).is_le() {
                 return self.close();
             }
@@ -334,6 +338,7 @@ impl Inside {
                 _ => self.go_to(&slice.start),
             }
         }
+        self.show_change()
     }
 
     /// Shows a change where the cursor stands, if it is one.
@@ -342,6 +347,11 @@ impl Inside {
             return ControlFlow::Continue(());
         }
         self.in_force = deletion;
+        self.show_change()
+    }
+
+    /// Shows what is in force where the cursor stands.
+    fn show_change(&mut self) -> ControlFlow<()> {
         self.shows_row = false;
         ControlFlow::Break(())
     }

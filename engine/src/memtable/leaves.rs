@@ -16,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use crate::limits::LEAF_ENTRIES_MAX;
+use crate::limits::{COVERED_LEAVES_AT_ONCE_MAX, LEAF_ENTRIES_MAX};
 use crate::planted::{Bug, planted};
 
 /// What a list holds.
@@ -172,21 +172,24 @@ impl<E: Entry> Leaves<E> {
         Some(Place { leaf, index: self.leaves[leaf].len() - 1 })
     }
 
-    /// The same place, or the first behind it that is in a leaf with something newer than `timestamp`.
+    /// The same place, or the first behind it that is in a leaf with something newer than `timestamp`, or behind
+    /// [`COVERED_LEAVES_AT_ONCE_MAX`] leaves.
     #[inline]
     pub(super) fn first_newer(&self, place: Place, timestamp: i64) -> Place {
         let place = self.normalize(place);
         let left = self.newest.get(place.leaf..).unwrap_or_default();
-        match left.iter().take_while(|newest| is_covered(**newest, timestamp)).count() {
+        let left = left.iter().take(COVERED_LEAVES_AT_ONCE_MAX);
+        match left.take_while(|newest| is_covered(**newest, timestamp)).count() {
             0 => place,
             passed => Place { leaf: place.leaf + passed, index: 0 },
         }
     }
 
-    /// The same place, or the last before it that is in a leaf with something newer than `timestamp`.
+    /// The same place, or the last before it that is in a leaf with something newer than `timestamp`, or before so many
+    /// leaves.
     #[inline]
     pub(super) fn last_newer(&self, place: Place, timestamp: i64) -> Option<Place> {
-        let down = self.newest[..=place.leaf].iter().rev();
+        let down = self.newest[..=place.leaf].iter().rev().take(COVERED_LEAVES_AT_ONCE_MAX);
         match down.take_while(|newest| is_covered(**newest, timestamp)).count() {
             0 => Some(place),
             passed => self.before(Place { leaf: place.leaf + 1 - passed, index: 0 }),
@@ -373,5 +376,22 @@ mod tests {
         leaves.saw(find(&leaves, (500, 0)).0, 1);
         let newer = leaves.get(leaves.first_newer(Place::START, 0)).map(|key| key.0);
         assert_eq!(newer, Some(500 / LEAF_ENTRIES_MAX as u64 * LEAF_ENTRIES_MAX as u64));
+    }
+
+    /// Before: all leaves that were left were looked at, again for each border of range tombstones.
+    #[test]
+    fn of_old_leaves_few_are_passed_at_once() {
+        let mut leaves = Leaves::default();
+        let count = 2 * COVERED_LEAVES_AT_ONCE_MAX + 1;
+        for i in 0..(count * LEAF_ENTRIES_MAX) as u64 {
+            let (place, _) = find(&leaves, (i, 0));
+            leaves.insert(place, (i, 0), 0);
+        }
+        assert_eq!(leaves.leaves.len(), count);
+        let most = COVERED_LEAVES_AT_ONCE_MAX;
+        assert_eq!(leaves.first_newer(Place::SECOND, 0).leaf, most);
+        let last = find(&leaves, (u64::MAX, 0)).0;
+        let last = leaves.before(last).and_then(|last| leaves.last_newer(last, 0));
+        assert_eq!(last.map(|last| last.leaf), Some(count - 1 - most));
     }
 }

@@ -6,6 +6,36 @@
 //! Not here: memtables that stand still (`memtable/tests.rs`), stretches that tombstones cover (`covered.rs`).
 
 use super::*;
+use crate::limits::{COVERED_BOUNDS_AT_ONCE_MAX, RANGE_CHUNK_BORDERS_MAX};
+
+/// Before: a tombstone that came while a cursor stood made one move walk over all borders of older ones that were left.
+#[test]
+fn of_borders_under_a_tombstone_that_comes_a_move_passes_few() {
+    let passed_max = COVERED_BOUNDS_AT_ONCE_MAX as usize * RANGE_CHUNK_BORDERS_MAX;
+    for change in
+        [Change::Range { start: 0, end: 255, timestamp: 9 }, Change::Partition { timestamp: 9 }]
+    {
+        for reversed in [false, true] {
+            let memtable = Rc::new(RefCell::new(Memtable::default()));
+            let range =
+                |at| Change::Range { start: at, end: at + 1, timestamp: i64::from(at % 2) + 1 };
+            insert(&mut memtable.borrow_mut(), &(1, (0..254).map(range).collect()));
+            let slices = [Slice::all()];
+            let span = Span { scope: Scope::Key(token(1), &[1]), slices: &slices, reversed };
+            let mut cursor = MemtableCursor::new(memtable.clone(), span);
+            assert!(block_on(cursor.next_partition()).unwrap());
+            assert!(block_on(cursor.next()).unwrap());
+            let mut last = cursor.fragment().position()[0];
+            insert(&mut memtable.borrow_mut(), &(1, vec![change.clone()]));
+            while block_on(cursor.next()).unwrap() {
+                let at = cursor.fragment().position().first().copied().unwrap_or_default();
+                let passed = usize::from(at.abs_diff(last));
+                assert!(passed <= passed_max, "{passed} borders in one move, {change:?}");
+                last = at;
+            }
+        }
+    }
+}
 
 proptest! {
     /// Rows of more than a leaf, and no tombstone, whose next one is the next entry: but not after an insert.
