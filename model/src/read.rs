@@ -173,8 +173,7 @@ impl ReadCommand {
 
     /// Bytes that the slices take in memory.
     pub fn slice_bytes(&self) -> usize {
-        let bytes = |slice: &Slice| size_of::<Slice>() + slice.start.len() + slice.end.len();
-        self.slices.iter().map(bytes).sum()
+        self.slices.iter().map(bytes_of).sum()
     }
 
     /// Bytes that the values of the filters take in memory.
@@ -182,6 +181,17 @@ impl ReadCommand {
         let values = self.filters.iter().flat_map(|filter| &filter.values);
         values.map(|value| size_of::<Box<[u8]>>() + value.len()).sum()
     }
+
+    /// Bytes that the terms take in memory which indexes may look for.
+    pub fn lookup_bytes(&self) -> usize {
+        let terms = self.lookups.iter().flat_map(|lookup| &lookup.terms);
+        terms.map(bytes_of).sum()
+    }
+}
+
+/// Bytes that a slice takes in memory.
+fn bytes_of(slice: &Slice) -> usize {
+    size_of::<Slice>() + slice.start.len() + slice.end.len()
 }
 
 /// What an index knows of the rows that are wanted.

@@ -298,6 +298,11 @@ impl CqlType {
         compared::of_integers(self, a, b).unwrap_or_else(|| Compared::new(self, b).order_of(a))
     }
 
+    /// Puts the values of an IN into order: by their order-preserving bytes, those that have none behind the others.
+    pub fn sort(&self, values: &mut [Box<[u8]>]) {
+        compared::sort(self, values);
+    }
+
     /// Whether the order of values is that of their bytes.
     pub(crate) fn compares_bytes(&self) -> bool {
         matches!(
@@ -375,7 +380,7 @@ mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
 pub use class::{class_name, parse_class};
-pub(crate) use compared::{Compared, encoded};
+pub(crate) use compared::{Compared, encoded, is_among};
 pub(crate) use custom::{ALIAS, STATIC_MARK};
 pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};

@@ -121,11 +121,12 @@ pub struct BoundRead {
 }
 
 impl BoundRead {
-    /// Bytes of the keys and clustering bounds that it names, which an IN may multiply, and of what its filters
-    /// compare.
+    /// Bytes of the keys, clustering bounds and terms of indexes that it names, which an IN may multiply, and of what
+    /// its filters compare.
     pub fn named_bytes(&self) -> usize {
         self.command.as_ref().map_or(0, |command| {
-            command.key_bytes() + command.slice_bytes() + command.filter_bytes()
+            let of_filters = command.filter_bytes() + command.lookup_bytes();
+            command.key_bytes() + command.slice_bytes() + of_filters
         })
     }
 }

@@ -3,7 +3,7 @@
 //! 1. `add` and `add_multi` make templates of a restriction when the statement is prepared: a slice is one for each of
 //!    its bounds, a tuple one for each column.
 //! 2. `FilterTemplate::eval` evaluates the values when the statement is executed. The pattern of a LIKE is read then,
-//!    since it may be bound.
+//!    since it may be bound. The values of an IN are put into order.
 //! 3. `of_indexed` makes templates of all restrictions on columns with an index: the index may be asked with them, also
 //!    where a slice of clustering keys says the same. If the partitions are named, only filters are asked for.
 //!
@@ -21,7 +21,7 @@ use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRes
 use super::{ValueSet, Values, check_product, indexed};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
-use crate::expr::Evaluated;
+use crate::expr::{Evaluated, SortCost};
 use crate::planted::{Bug, planted};
 
 /// A filter whose values are bound later.
@@ -65,6 +65,7 @@ impl FilterTemplate {
         };
         let (operator, values) = match self.operator {
             Operator::Like(_) => self.pattern(values)?,
+            Operator::In => (Operator::In, self.in_order(values)?),
             operator => (operator, values),
         };
         Ok(Filter { target, operator, values, analysis: self.analysis })
@@ -111,6 +112,14 @@ impl FilterTemplate {
         };
         let column = &self.column.name;
         Err(Error::invalid(format!("Unsupported {missing} {what} for column {column}")))
+    }
+
+    /// The values of an IN in order: so a row's value is searched among them.
+    fn in_order(&self, mut values: Vec<Box<[u8]>>) -> Result<Vec<Box<[u8]>>> {
+        let mut cost = SortCost::of(&self.column.ty);
+        values.iter().try_for_each(|value| cost.add(value))?;
+        self.column.ty.sort(&mut values);
+        Ok(values)
     }
 
     /// The values of an `IN (a, b)`: nothing equals a null among them.

@@ -5,8 +5,9 @@
 //! 1. `Filter::matches` finds the value that the filter looks at: in the partition key, the clustering key, the static
 //!    row, or the row.
 //! 2. If the column has an index with an analysis, both sides are brought into its form first.
-//! 3. `Operator::accepts` compares one value by its type. `accepts_cells` looks at a collection whose elements are
-//!    cells: a key or an element of a set is compared as a path, by its order-preserving bytes.
+//! 3. `Operator::accepts` compares one value by its type; among the values of an IN, which are in order, it is searched
+//!    (`types/compared.rs`). `accepts_cells` looks at a collection whose elements are cells: a key or an element of a
+//!    set is compared as a path, by its order-preserving bytes.
 //!
 //! Invariants: a row is given when all of its filters match; rows are reconciled before, so dead and expired cells are
 //! not seen; an index may find candidates, but only this file says which of them match.
@@ -21,7 +22,7 @@ use crate::Result;
 use crate::key;
 use crate::row::{Cell, RowRef};
 use crate::schema::{Analysis, Column, ColumnId, ColumnKind, Table};
-use crate::types::{Compared, CqlType, collection_elements, encoded};
+use crate::types::{Compared, CqlType, collection_elements, encoded, is_among};
 
 /// What a condition looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,7 @@ pub struct Filter {
     pub target: FilterTarget,
     /// How it compares.
     pub operator: Operator,
-    /// What it compares with: one value, or several for `In` and two for `Entry`.
+    /// What it compares with: one value, or several for `In`, in the order of [`CqlType::sort`], and two for `Entry`.
     pub values: Vec<Box<[u8]>>,
     /// The form in which texts compare: that of the index which the column has.
     pub analysis: Analysis,
@@ -110,6 +111,11 @@ impl Filter {
             FilterTarget::Clustering(index) => table.clustering().get(usize::from(index)),
             FilterTarget::Value(id) => table.column_by_id(id),
         }
+    }
+
+    /// Number of values that are brought into the form of an index for each row.
+    pub fn analysed_values(&self) -> usize {
+        if self.analysis.is_none() { 0 } else { self.values.len() }
     }
 
     /// Whether the row satisfies the condition. Row and static row are already reconciled.
@@ -154,7 +160,10 @@ impl Filter {
 
     fn accepts(&self, ty: &CqlType, value: &[u8]) -> bool {
         if self.analysis.is_none_of(ty) {
-            return self.operator.accepts(ty, value, &self.values);
+            return match self.operator {
+                Operator::In => is_among(ty, value, &self.values),
+                operator => operator.accepts(ty, value, &self.values),
+            };
         }
         let others: Vec<_> =
             self.values.iter().map(|other| self.analysis.apply(ty, other)).collect();

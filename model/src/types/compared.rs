@@ -1,4 +1,5 @@
-//! One value that is compared with many: it is encoded once, for the first of the others that is not the same bytes.
+//! One value that is compared with many: it is encoded once, for the first of the others that is not the same bytes. Of
+//! many that are in order some are looked at.
 //!
 //! Invariant: the order is that of clustering by the type (`ordered.rs`). Not here: which operators hold
 //! (`read/filter.rs`).
@@ -44,10 +45,47 @@ impl<'v> Compared<'v> {
         }
     }
 
+    /// As `order_of`, but so that any values can be put into order: those without an ordered form stand behind the others.
+    fn place_of(&mut self, other: &[u8]) -> Ordering {
+        if let Some(order) = of_integers(self.ty, other, self.value) {
+            return order;
+        }
+        let Compared { ty, value, ordered, .. } = self;
+        if other == *value || ty.compares_bytes() {
+            return other.cmp(value);
+        }
+        let ordered = ordered.get_or_init(|| encoded(ty, value));
+        self.other.clear();
+        step(other.len());
+        match (ordered::encode(self.ty, other, &mut self.other), ordered) {
+            (Ok(()), Some(ordered)) => self.other.cmp(ordered),
+            (Ok(()), None) => Ordering::Less,
+            (Err(_), Some(_)) => Ordering::Greater,
+            (Err(_), None) => other.cmp(self.value),
+        }
+    }
+
     /// Whether the other value is the same.
     pub(crate) fn equals(&mut self, other: &[u8]) -> bool {
         self.order_of(other).is_eq()
     }
+}
+
+/// Puts values of a type into the order in which [`is_among`] looks for one.
+pub(super) fn sort(ty: &CqlType, values: &mut [Box<[u8]>]) {
+    if ty.compares_bytes() {
+        return values.sort_unstable();
+    }
+    values.sort_by_cached_key(|value| match encoded(ty, value) {
+        Some(ordered) => (false, ordered),
+        None => (true, value.to_vec()),
+    });
+}
+
+/// Whether a value is the same as one of these, which are in order.
+pub(crate) fn is_among(ty: &CqlType, value: &[u8], sorted: &[Box<[u8]>]) -> bool {
+    let mut value = Compared::new(ty, value);
+    sorted.binary_search_by(|other| value.place_of(other)).is_ok()
 }
 
 /// How two integers compare, which need no other form for it; `None` for other types, and for values that are empty.
@@ -78,8 +116,54 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::steps::steps_of;
+
+    /// Before: each value of an IN was encoded for each row: 10,000 of them took 0.3 ms.
+    #[test]
+    fn among_many_values_in_order_few_are_encoded() {
+        let uuid = |number: u32| (u128::from(number) << 80 | 4 << 76).to_be_bytes();
+        let mut values: Vec<Box<[u8]>> = (0..10_000).map(|n| uuid(2 * n).into()).collect();
+        sort(&CqlType::Uuid, &mut values);
+        for (number, is_there) in [(0, true), (7_777, false), (19_998, true), (20_000, false)] {
+            let find = || is_among(&CqlType::Uuid, &uuid(number), &values);
+            let (steps, found) = steps_of(find);
+            assert_eq!(found, is_there, "{number}");
+            assert!(steps < 20 * 16, "{steps} bytes were encoded");
+        }
+    }
+
+    fn any_type() -> impl Strategy<Value = CqlType> {
+        let tuple = CqlType::Tuple([CqlType::Varint, CqlType::Text].into());
+        prop::sample::select(vec![
+            CqlType::Int,
+            CqlType::Tinyint,
+            CqlType::Uuid,
+            CqlType::Varint,
+            CqlType::Decimal,
+            CqlType::Text,
+            CqlType::Boolean,
+            CqlType::Duration,
+            CqlType::Double,
+            tuple,
+        ])
+    }
 
     proptest! {
+        /// Any bytes, also those that are no value of the type.
+        #[test]
+        fn a_value_is_among_those_that_equal_it(
+            ty in any_type(),
+            mut values in prop::collection::vec(prop::collection::vec(0..3u8, 0..9), 0..30),
+            other in prop::collection::vec(0..3u8, 0..9), at in 0..60usize,
+        ) {
+            let value = values.get(at).cloned().unwrap_or(other);
+            values.push(vec![0; 16]);
+            let mut sorted: Vec<Box<[u8]>> = values.iter().map(|value| value[..].into()).collect();
+            sort(&ty, &mut sorted);
+            let expected = values.iter().any(|other| Compared::new(&ty, &value).equals(other));
+            prop_assert_eq!(is_among(&ty, &value, &sorted), expected, "{} {:?}", ty, value);
+        }
+
         #[test]
         fn integers_compare_as_their_ordered_forms_do(a: i64, b: i64, length in 0..9usize) {
             let types = [

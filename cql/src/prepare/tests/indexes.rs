@@ -170,6 +170,21 @@ fn lookups(db: &Database, text: &str) -> Vec<(String, usize)> {
     bound.command.expect("it reads").lookups.iter().map(named).collect()
 }
 
+/// Before: the terms of an IN were not counted in the bytes that statements which wait may name.
+#[test]
+fn terms_of_indexes_are_bytes_that_a_statement_names() {
+    let db = database(&["v"], "");
+    let values: Vec<String> = (0..100).map(|value| value.to_string()).collect();
+    let bound = db
+        .bound_read(&format!("SELECT p FROM t WHERE v IN ({}) ALLOW FILTERING", values.join(", ")));
+    let command = bound.command.as_ref().expect("it reads");
+    let terms = command.lookups[0].terms.len();
+    assert_eq!((terms, command.filters[0].values.len()), (100, 100));
+    let values_bytes = 100 * (size_of::<Box<[u8]>>() + 4);
+    let named = command.key_bytes() + command.slice_bytes() + values_bytes;
+    assert!(bound.named_bytes() >= named + terms * size_of::<Slice>(), "{}", bound.named_bytes());
+}
+
 #[test]
 fn whatever_an_index_can_tell_is_asked_for() {
     let db = database(&["v", "x", "c", "l"], "");
