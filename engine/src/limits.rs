@@ -257,6 +257,9 @@ pub const LOG_TAIL_READS: u32 = 3;
 /// All segments of a shard's log. When it is reached, writes wait until a flush frees one.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 
+/// The largest size of a commit log segment: a log has space for two, the one that fills and the next.
+pub const SEGMENT_BYTES_MAX: u32 = (LOG_BYTES_MAX / 2) as u32;
+
 /// The largest write of the log: beyond this a device gains no more.
 pub const LOG_BLOCK_BYTES_MAX: usize = 256 << 10;
 
@@ -277,6 +280,9 @@ pub const LOG_RECORD_BYTES_MAX: usize = 16 << 20;
 const _: () = assert!(LOG_RECORD_BYTES_MAX < LOG_PENDING_BYTES_MAX);
 const _: () = assert!(LOG_RECORD_BYTES_MAX <= SEGMENT_BYTES as usize / 2);
 const _: () = assert!(LOG_BYTES_MAX >= 4 * SEGMENT_BYTES as u64);
+const _: () = assert!(LOG_BYTES_MAX / 2 <= u32::MAX as u64);
+const _: () = assert!(SEGMENT_BYTES_MIN <= SEGMENT_BYTES && SEGMENT_BYTES <= SEGMENT_BYTES_MAX);
+const _: () = assert!((SEGMENT_BYTES_MAX as usize).is_multiple_of(WRITE_ALIGN_BYTES));
 const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 
 /// Compactions of one shard at a time: one of any size, and small ones beside it.

@@ -26,7 +26,8 @@ use quantity::Bytes;
 
 use crate::guardrails::{self, Values};
 use crate::limits::{
-    COMMITLOG_SEGMENT_BYTES, CONNECTIONS_MAX, REQUEST_TIMEOUT_MIN, SHARD_MEMORY_BYTES_MIN,
+    COMMITLOG_SEGMENT_BYTES, COMMITLOG_SEGMENT_BYTES_MAX, COMMITLOG_SEGMENT_BYTES_MIN,
+    CONNECTIONS_MAX, REQUEST_TIMEOUT_MIN, SHARD_MEMORY_BYTES_MIN,
 };
 use crate::timeouts::{Timeouts, TombstoneThresholds};
 
@@ -234,6 +235,19 @@ fn broadcast_address(chosen: Option<IpAddr>, listen: IpAddr) -> Result<IpAddr, S
     ))
 }
 
+fn check_segment_bytes(bytes: u64) -> Result<(), String> {
+    let (least, most) = (COMMITLOG_SEGMENT_BYTES_MIN, COMMITLOG_SEGMENT_BYTES_MAX);
+    let unit = engine::limits::WRITE_ALIGN_BYTES as u64;
+    if (least..=most).contains(&bytes) && bytes.is_multiple_of(unit) {
+        return Ok(());
+    }
+    let (least, most) = (Bytes(least), Bytes(most));
+    Err(format!(
+        "commitlog_segment_size: {bytes} bytes are asked for; {least} to {most} are possible, in \
+         whole units of {unit} bytes"
+    ))
+}
+
 impl Config {
     fn validate(&self, machine: Machine) -> Result<(), String> {
         if self.shards == 0 || self.shards > shard::limits::SHARDS_MAX {
@@ -263,9 +277,7 @@ impl Config {
         if self.shard_aware_port == Some(self.port) {
             return Err(format!("--shard-aware-port: {} is taken by --port", self.port));
         }
-        if !(1 << 20..=1 << 30).contains(&self.commitlog_segment_bytes) {
-            return Err("commitlog_segment_size: 1MiB to 1GiB are possible".to_owned());
-        }
+        check_segment_bytes(self.commitlog_segment_bytes)?;
         let Timeouts { read, range, write, cas_contention } = self.timeouts;
         let timeouts = [
             ("read_request_timeout", read),

@@ -24,6 +24,13 @@ pub(crate) const PREPARED_MEMORY_DIVISOR: u64 = 64;
 
 /// A segment of the commit log, unless configured.
 pub(crate) const COMMITLOG_SEGMENT_BYTES: u64 = engine::limits::SEGMENT_BYTES as u64;
+/// The smallest that may be configured, in bytes: half of it is the longest mutation.
+pub(crate) const COMMITLOG_SEGMENT_BYTES_MIN: u64 = 1 << 20;
+/// The largest that may be configured, in bytes: a log has space for two.
+pub(crate) const COMMITLOG_SEGMENT_BYTES_MAX: u64 = engine::limits::SEGMENT_BYTES_MAX as u64;
+
+const _: () = assert!(COMMITLOG_SEGMENT_BYTES_MIN >= engine::limits::SEGMENT_BYTES_MIN as u64);
+const _: () = assert!(COMMITLOG_SEGMENT_BYTES_MAX <= u32::MAX as u64);
 
 /// Free space without which the server does not start.
 pub(crate) const FREE_BYTES_MIN: u64 = 256 << 20;

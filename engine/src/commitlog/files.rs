@@ -1,10 +1,13 @@
-//! Segment files: how they are made, found, opened again and made durable.
+//! Segment files: how they are made, found, opened again, made durable and deleted.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::Config;
-use super::segment::Segment;
+use super::segment::{Segment, SegmentHeader};
 use crate::error::Result;
 use crate::io::{Disk, File, IoClass, RelPath};
 use crate::limits::{LOG_ZERO_BYTES, WRITE_ALIGN_BYTES};
@@ -70,6 +73,32 @@ pub(super) async fn reopened(disk: &Disk, segment: Segment) -> Result<Segment> {
     let path = segment.file.path().clone();
     segment.file.close().await?;
     Ok(Segment { header: segment.header, file: disk.open_log(&path).await? })
+}
+
+/// Deletes the file of a segment that nothing needs.
+pub(super) async fn delete(disk: &Disk, segment: Segment) -> Result<()> {
+    disk.unlink(segment.file.path()).await?;
+    segment.file.close().await
+}
+
+/// Takes out and deletes the segments that have another size than `segment_bytes`, that of new ones, and whose numbers
+/// are not among the `needed`: what was flushed before those, and one that was prepared after them.
+pub(super) async fn delete_misfits(
+    disk: &Disk,
+    segments: &mut BTreeMap<u32, Segment>,
+    needed: RangeInclusive<u32>,
+    segment_bytes: u32,
+) -> Result<()> {
+    let is_misfit = |number: u32, header: &SegmentHeader| {
+        header.segment_bytes != segment_bytes && !needed.contains(&number)
+    };
+    let known = segments.iter().map(|(number, segment)| (*number, &segment.header));
+    let misfits = known.filter(|(number, header)| is_misfit(*number, header));
+    let numbers: Vec<u32> = misfits.map(|(number, _)| number).collect();
+    for misfit in numbers.iter().filter_map(|number| segments.remove(number)).collect::<Vec<_>>() {
+        delete(disk, misfit).await?;
+    }
+    Ok(())
 }
 
 /// Writes a block again, as it is, so that it is durable.

@@ -5,13 +5,18 @@
 //!   free ──► next ──► active ──► used ──► free                         segments: at first made, a few ahead
 //! ```
 //!
-//! Invariant: a segment's last unit is not filled before the next segment is ready. No I/O here.
+//! Invariants
+//! 1. A segment's last unit is not filled before the next segment is ready.
+//! 2. A segment counts at its own size, which may be another than that of new ones: the log may have been kept with
+//!    other settings before.
+//!
+//! No I/O here.
 
 use std::collections::VecDeque;
 use std::task::Waker;
 
 use super::segment::{FIRST_BLOCK, HEADER_BYTES, Segment, UNIT};
-use super::{Position, Positions};
+use super::{Config, Position, Positions};
 use crate::error::{Error, Result};
 use crate::io::Buf;
 use crate::limits::{LOG_BLOCK_BYTES_MAX, SEGMENTS_AHEAD};
@@ -23,7 +28,11 @@ pub(super) struct State {
     pub(super) offset: u32,
     pub(super) next: Option<Segment>,
     pub(super) used: VecDeque<Segment>,
+    /// What the used segments take, in bytes of their files.
+    pub(super) used_bytes: u64,
     pub(super) free: Vec<Segment>,
+    /// All files of the log together, in bytes.
+    pub(super) files_bytes: u64,
     pub(super) filling: Option<Block>,
     pub(super) full: VecDeque<Block>,
     pub(super) pending_bytes: usize,
@@ -63,12 +72,15 @@ impl State {
     /// Nothing waits, and blocks start at the beginning of the active segment.
     pub(super) fn new(active: Segment, end: Position, positions: Positions) -> State {
         let first_active = active.header.number;
+        let files_bytes = u64::from(active.header.segment_bytes);
         State {
             active,
             offset: FIRST_BLOCK,
             next: None,
             used: VecDeque::new(),
+            used_bytes: 0,
             free: Vec::new(),
+            files_bytes,
             filling: None,
             full: VecDeque::new(),
             pending_bytes: 0,
@@ -86,6 +98,38 @@ impl State {
             preparer: None,
             filler: None,
         }
+    }
+
+    /// Takes up a log that was there before: blocks go on at `offset` of the active segment.
+    pub(super) fn go_on_at(&mut self, offset: u32, next: Option<Segment>, used: Vec<Segment>) {
+        for segment in next.iter().chain(&used) {
+            self.files_bytes += u64::from(segment.header.segment_bytes);
+        }
+        (self.offset, self.next) = (offset, next);
+        used.into_iter().for_each(|segment| self.push_used(segment));
+    }
+
+    fn push_used(&mut self, segment: Segment) {
+        self.used_bytes += u64::from(segment.header.segment_bytes);
+        self.used.push_back(segment);
+    }
+
+    /// What the segments take which hold something that may not be flushed, in bytes of their files.
+    pub(super) fn needed_bytes(&self) -> u64 {
+        u64::from(self.active.header.segment_bytes) + self.used_bytes
+    }
+
+    /// Whether the log may have one more file.
+    pub(super) fn may_grow(&self, config: &Config) -> bool {
+        self.files_bytes + u64::from(config.segment_bytes) <= config.log_bytes_max
+    }
+
+    /// Takes out the free segments that have another size than new ones.
+    pub(super) fn take_misfits(&mut self, segment_bytes: u32) -> Vec<Segment> {
+        let fits = |segment: &Segment| segment.header.segment_bytes == segment_bytes;
+        let (free, misfits) = std::mem::take(&mut self.free).into_iter().partition(fits);
+        self.free = free;
+        misfits
     }
 
     pub(super) fn check_poison(&self) -> Result<()> {
@@ -116,11 +160,10 @@ impl State {
 
     /// Whether one more segment is to be made now, before it is needed, if the log may have so many: once it goes
     /// through segments, and while nothing more urgent is to be done.
-    pub(super) fn wants_filled(&self, segments_max: u64) -> bool {
+    pub(super) fn wants_filled(&self, config: &Config) -> bool {
         let idle = !self.preparing && !self.filling_ahead && self.poison.is_none();
         let in_use = self.active.header.number > self.first_active && self.next.is_some();
-        let segments = 2 + self.used.len() + self.free.len();
-        idle && in_use && self.free.len() < SEGMENTS_AHEAD && (segments as u64) < segments_max
+        idle && in_use && self.free.len() < SEGMENTS_AHEAD && self.may_grow(config)
     }
 
     /// Where blocks of the active segment must end. The last unit is kept until the next segment is ready: a
@@ -150,7 +193,8 @@ impl State {
         if self.offset == self.active.header.segment_bytes {
             let next = self.next.take().expect("a full segment is followed by another");
             assert_eq!(next.header.number, self.active.header.number + 1, "segments follow");
-            self.used.push_back(std::mem::replace(&mut self.active, next));
+            let full = std::mem::replace(&mut self.active, next);
+            self.push_used(full);
             self.offset = FIRST_BLOCK;
             self.wake_preparer();
         }
@@ -228,8 +272,9 @@ impl State {
 
     /// Moves the used segments before this one to the free ones.
     pub(super) fn free_before(&mut self, number: u32) {
-        while self.used.front().is_some_and(|first| first.header.number < number) {
-            self.free.extend(self.used.pop_front());
+        while let Some(freed) = self.used.pop_front_if(|first| first.header.number < number) {
+            self.used_bytes -= u64::from(freed.header.segment_bytes);
+            self.free.push(freed);
         }
     }
 }

@@ -196,6 +196,98 @@ fn segments_are_filled_before_they_are_needed_and_deleted_if_they_never_were() {
     });
 }
 
+/// The log of a shard, opened again with segments of this size and so many bytes for all of them.
+async fn opened_with(
+    disk: &Disk,
+    flushed: Position,
+    segment_bytes: u32,
+    log_bytes_max: u64,
+) -> Log {
+    let (_, tail) = read_all(disk, flushed).await;
+    let config = Config { segment_bytes, log_bytes_max, pending_bytes_max: 1 << 20, ..small() };
+    Log::resume(disk, &dir(), config, tail).await.unwrap()
+}
+
+/// Writes until so many segments are full and the next is prepared.
+async fn fill_segments(log: &Log, segments: u32) {
+    while log.positions().durable.segment() <= segments {
+        log.prepare().await.unwrap();
+        log.append(0, 1, &[1; 8000]).unwrap();
+        log.write_pending().await.unwrap();
+    }
+    log.prepare().await.unwrap();
+}
+
+/// Before: the small segment that was prepared stayed the next one, and a record which is longer than it waited for
+/// ever, with all that came after.
+#[test]
+fn a_log_of_small_segments_takes_long_records_at_once_after_it_was_opened_with_large_ones() {
+    run(async |sim| {
+        let (disk, log) = fresh(&sim).await;
+        fill_segments(&log, 2).await;
+        let flushed = log.positions().durable;
+        log.mark_flushed(flushed);
+        drop(log);
+        assert_eq!(disk.list(&dir()).await.unwrap().len(), 4, "two free, an active and a next one");
+        let log = opened_with(&disk, flushed, 128 << 10, 256 << 10).await;
+        assert_eq!(disk.list(&dir()).await.unwrap().len(), 1, "what has another size went");
+        assert!(log.needs_segment());
+        log.prepare().await.unwrap();
+        log.append(0, 2, &[2; 64 << 10]).unwrap();
+        while log.pending_bytes() > 0 {
+            log.write_pending().await.unwrap();
+        }
+        drop(log);
+        let (records, _) = read_all(&disk, flushed).await;
+        assert_eq!(records, [(0, 2, vec![2; 64 << 10])]);
+    });
+}
+
+/// Before: each small segment counted as a large one, and one was deleted at each try, a second after the other: the
+/// log had no space until enough were gone.
+#[test]
+fn segments_count_at_their_own_size_and_misfits_go_together() {
+    run(async |sim| {
+        let (disk, log) = fresh(&sim).await;
+        fill_segments(&log, 2).await;
+        drop(log);
+        let log = opened_with(&disk, Position::ZERO, 64 << 10, 160 << 10).await;
+        log.prepare().await.expect("three of 32 KiB and one of 64 KiB");
+        fill_one(&log).await;
+        assert_eq!(log.prepare().await, Err(Error::Overloaded("bytes of the commit log")));
+        log.mark_flushed(log.positions().durable);
+        log.prepare().await.expect("three of 32 KiB were deleted");
+        assert_eq!(disk.list(&dir()).await.unwrap().len(), 2);
+    });
+}
+
+/// Writes until the active segment is full and the log goes on in the next one.
+async fn fill_one(log: &Log) {
+    let active = log.positions().appended.segment();
+    while log.positions().appended.segment() == active {
+        log.append(0, 3, &[3; 4000]).unwrap();
+        log.write_pending().await.unwrap();
+    }
+}
+
+/// Before: a large segment counted as a small one, so nothing was flushed for a log that had no space left.
+#[test]
+fn a_log_of_large_segments_is_long_after_it_was_opened_with_small_ones() {
+    run(async |sim| {
+        let disk = Disk::Sim(sim.clone());
+        disk.mkdir(&dir()).await.unwrap();
+        let config = Config { segment_bytes: 64 << 10, log_bytes_max: 256 << 10, ..small() };
+        let log = Log::create(&disk, &dir(), config).await.unwrap();
+        fill_segments(&log, 2).await;
+        assert!(log.is_long());
+        drop(log);
+        let log = opened_with(&disk, Position::ZERO, 32 << 10, 256 << 10).await;
+        assert!(log.is_long(), "three of 64 KiB hold what is not flushed");
+        log.mark_flushed(log.positions().durable);
+        assert!(!log.is_long());
+    });
+}
+
 #[test]
 fn a_failed_write_ends_the_trust() {
     run(async |sim| {

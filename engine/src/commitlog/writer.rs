@@ -3,18 +3,20 @@
 //! Steps of a commit: 1. `append` copies the record into the filling block; 2. `write_pending` closes the
 //! oldest block, writes it, and moves `durable`; 3. every writer that waits for a position at or before that is answered.
 //! Steps of a segment: made (zero-filled, a few ahead) ─► free ─► prepared (header with a new number) ─► active ─► used
-//! ─► free again, once all of it is flushed. A file that has no header yet is deleted at the next start.
+//! ─► free again, once all of it is flushed. A file that has no header yet is deleted at the next start; so is a
+//! segment which nothing needs and which has another size than new ones.
 //!
 //! Between two awaits the state is consistent; no borrow is held across one.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::task::Poll;
 
 use uuid::Uuid;
 
-use super::files::{file_name, make_file, reopened, segment_files, sync_names, uuid_of};
+use super::files::{
+    delete, delete_misfits, file_name, make_file, reopened, segment_files, sync_names, uuid_of,
+};
 use super::replay::Tail;
 use super::segment::{
     BlockHeader, FIRST_BLOCK, HEADER_BYTES, RECORD_HEADER_BYTES, RESTART, Segment, SegmentHeader,
@@ -59,8 +61,6 @@ impl Log {
         for path in &tail.unfinished {
             disk.unlink(path).await?;
         }
-        // A process that was killed may have made a file and not synced its name, which is relied on from here on.
-        sync_names(disk, dir).await?;
         let positions = Positions {
             released: Position::new(tail.flushed.segment(), 0),
             flushed: tail.flushed,
@@ -75,6 +75,10 @@ impl Log {
         if offset == last.header.segment_bytes {
             (number, offset) = (number + 1, FIRST_BLOCK);
         }
+        let needed = tail.flushed.segment()..=number;
+        delete_misfits(disk, &mut segments, needed, config.segment_bytes).await?;
+        // A process that was killed may have made a file and not synced its name, which is relied on from here on.
+        sync_names(disk, dir).await?;
         let after = segments.split_off(&(number + 1)).into_values().next();
         let active = segments.remove(&number).expect("a full segment is followed by another");
         let active = reopened(disk, active).await?;
@@ -89,12 +93,12 @@ impl Log {
                 }
                 None => None,
             };
-            let mut used = VecDeque::new();
+            let mut used = Vec::new();
             for segment in segments.into_values() {
-                used.push_back(reopened(disk, segment).await?);
+                used.push(reopened(disk, segment).await?);
             }
             let mut state = log.state.borrow_mut();
-            (state.offset, state.next, state.used) = (offset, next, used);
+            state.go_on_at(offset, next, used);
             (state.reopened, state.claimed) = (true, false);
             state.free_before(positions.flushed.segment());
         }
@@ -122,10 +126,7 @@ impl Log {
 
     /// Whether half of the log's space is used: flushing from here on frees segments in time.
     pub(crate) fn is_long(&self) -> bool {
-        let positions = self.positions();
-        let segments = positions.appended.segment().saturating_sub(positions.flushed.segment());
-        u64::from(segments + 1) * u64::from(self.config.segment_bytes)
-            > self.config.log_bytes_max / 2
+        self.state.borrow().needed_bytes() > self.config.log_bytes_max / 2
     }
 
     /// When writes may be acknowledged.
@@ -330,7 +331,7 @@ impl Log {
     /// `DiskFull` and `Overloaded` (the log's own bound) may pass: the caller tries again after a flush.
     /// Any other error poisons the log.
     pub async fn prepare(&self) -> Result<()> {
-        let (number, free) = {
+        let (number, misfits) = {
             let mut state = self.state.borrow_mut();
             state.check_poison()?;
             assert!(!state.preparing, "one segment is prepared at a time");
@@ -338,9 +339,9 @@ impl Log {
                 return Ok(());
             }
             state.preparing = true;
-            (state.active.header.number + 1, state.free.pop())
+            (state.active.header.number + 1, state.take_misfits(self.config.segment_bytes))
         };
-        let prepared = self.prepared(number, free).await;
+        let prepared = self.prepared(number, misfits).await;
         let mut state = self.state.borrow_mut();
         state.preparing = false;
         state.wake_preparer();
@@ -357,17 +358,17 @@ impl Log {
         }
     }
 
-    async fn prepared(&self, number: u32, free: Option<Segment>) -> Result<Segment> {
+    /// Deletes the misfits, free segments of another size, and gives the segment of this number.
+    async fn prepared(&self, number: u32, misfits: Vec<Segment>) -> Result<Segment> {
+        for misfit in misfits {
+            let bytes = u64::from(misfit.header.segment_bytes);
+            delete(&self.disk, misfit).await?;
+            self.state.borrow_mut().files_bytes -= bytes;
+        }
+        let free = self.state.borrow_mut().free.pop();
         let Segment { mut header, file } = match free {
-            Some(segment) if segment.header.segment_bytes == self.config.segment_bytes => segment,
-            other => {
-                if let Some(misfit) = other {
-                    // The configured size has changed since this one was made.
-                    self.disk.unlink(misfit.file.path()).await?;
-                    misfit.file.close().await?;
-                }
-                self.made(IoClass::Commit).await?
-            }
+            Some(segment) => segment,
+            None => self.made(IoClass::Commit).await?,
         };
         header.uuid = uuid_of(&self.config, number, header.uuid);
         header.number = number;
@@ -380,6 +381,7 @@ impl Log {
         let segment_bytes = self.config.segment_bytes;
         let path = self.new_path().await?;
         let file = make_file(&self.disk, &path, segment_bytes, class).await?;
+        self.state.borrow_mut().files_bytes += u64::from(segment_bytes);
         sync_names(&self.disk, &self.dir).await?;
         Ok(Segment { header: SegmentHeader { uuid: Uuid::nil(), number: 0, segment_bytes }, file })
     }
@@ -388,7 +390,7 @@ impl Log {
     pub async fn until_filling_pays(&self) {
         poll_fn(|cx| {
             let mut state = self.state.borrow_mut();
-            if state.wants_filled(self.segments_max()) {
+            if state.wants_filled(&self.config) {
                 return Poll::Ready(());
             }
             state.filler = Some(cx.waker().clone());
@@ -402,7 +404,7 @@ impl Log {
         {
             let mut state = self.state.borrow_mut();
             state.check_poison()?;
-            if !state.wants_filled(self.segments_max()) {
+            if !state.wants_filled(&self.config) {
                 return Ok(());
             }
             state.filling_ahead = true;
@@ -421,17 +423,12 @@ impl Log {
         }
     }
 
-    fn segments_max(&self) -> u64 {
-        self.config.log_bytes_max / u64::from(self.config.segment_bytes)
-    }
-
     /// A name for one more file, if the log may have one.
     async fn new_path(&self) -> Result<RelPath> {
-        let taken = segment_files(&self.disk, &self.dir).await?;
-        let bytes = (taken.len() as u64 + 1) * u64::from(self.config.segment_bytes);
-        if bytes > self.config.log_bytes_max {
+        if !self.state.borrow().may_grow(&self.config) {
             return Err(Error::Overloaded("bytes of the commit log"));
         }
+        let taken = segment_files(&self.disk, &self.dir).await?;
         let mut n = 1;
         while taken.contains(&self.dir.join(&file_name(n))) {
             n += 1;

@@ -47,6 +47,23 @@ fn snapshots_before_a_drop_are_taken_unless_the_file_says_no() {
     assert!(from(&[], "auto_snapshot: 1\n").unwrap_err().contains("true or false"));
 }
 
+/// Before: sizes from 512 MiB to 1 GiB, and those of no whole units, were taken here and refused later by the log,
+/// which named neither the option nor the bound.
+#[test]
+fn segments_of_the_commit_log_have_a_size_that_the_log_can_have() {
+    let of = |size: &str| from(&[], &format!("commitlog_segment_size: {size}\n"));
+    for (size, bytes) in [("1MiB", 1 << 20), ("512MiB", 512 << 20), ("1052672B", (1 << 20) + 4096)]
+    {
+        assert_eq!(of(size).unwrap().0.commitlog_segment_bytes, bytes);
+    }
+    for size in ["1023KiB", "513MiB", "1GiB", "2048MiB", "1048577B"] {
+        let refused = of(size).unwrap_err();
+        let range = "1 MiB to 512 MiB are possible";
+        assert!(refused.starts_with("commitlog_segment_size: "), "{refused}");
+        assert!(refused.contains(range), "{refused}");
+    }
+}
+
 #[test]
 fn batches_are_measured_by_the_settings_of_cassandra() {
     let file = "batch_size_warn_threshold: 64KiB\nbatch_size_fail_threshold_in_kb: 640\n\
