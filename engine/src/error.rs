@@ -86,6 +86,9 @@ pub enum Error {
     },
     /// A named limit is reached; the same request may pass later.
     Overloaded(&'static str),
+    /// A write over several shards may be there in part: one of them has refused its part with this, another has not.
+    /// Sent again it may be done twice.
+    PartlyWritten(Box<Error>),
     /// The answer needs the disk, and the caller asked not to wait.
     WouldBlock,
     /// There is no space left for new data. Reads go on.
@@ -112,6 +115,12 @@ impl Error {
     /// nothing, after any other error only the next start can say.
     pub(crate) fn may_be_committed(&self) -> bool {
         !matches!(self, Error::DiskFull { .. })
+    }
+
+    /// Whether a write that has ended with this has changed nothing, nor will: it was refused before the log had it.
+    pub fn is_refusal(&self) -> bool {
+        use Error::{DiskFull, Invalid, NotApplied, Overloaded};
+        matches!(self, DiskFull { .. } | Invalid(_) | NotApplied { .. } | Overloaded(_))
     }
 
     /// Bytes that failed a check.
@@ -178,6 +187,9 @@ impl fmt::Display for Error {
             }
             Error::NotApplied { .. } => f.write_str("a condition of the write does not hold"),
             Error::Overloaded(limit) => write!(f, "overloaded: {limit}"),
+            Error::PartlyWritten(first) => {
+                write!(f, "the write may be there in part: {first}")
+            }
             Error::WouldBlock => f.write_str("the answer needs the disk"),
             Error::DiskFull { file } => write!(f, "no space left on the disk for {file}"),
             Error::Poisoned(first) => write!(f, "refused after an earlier failure: {first}"),

@@ -74,7 +74,14 @@ pub(crate) enum Waiting<R> {
     /// The writer of a record on one other core.
     Write(Ticket),
     /// The writer of a record over several owners.
-    Batch { ticket: Ticket, parts_left: usize, failed: Option<Error> },
+    Batch {
+        ticket: Ticket,
+        parts_left: usize,
+        /// How the first part has failed that did.
+        failed: Option<Error>,
+        /// A part is done, or may be.
+        has_parts: bool,
+    },
     /// A batch in this table, for one of its parts.
     Part(u32),
     /// A peer, for its write to be durable here.
@@ -416,21 +423,28 @@ impl<P: Protocol> Peers<P> {
         waiting
     }
 
-    /// One part of a batch is done. When it was the last: the batch's ticket and result.
+    /// One part of a batch is done or refused. When it was the last: the batch's ticket and result, which is
+    /// `PartlyWritten` if some were refused and others may be there.
     pub(crate) fn part_done(&self, batch: u32, result: Result<()>) -> Option<(Ticket, Result<()>)> {
         let mut waiting = self.waiting.borrow_mut();
         let entry = waiting.get_mut(batch as usize).map(|entry| &mut entry.waiting);
-        let Some(Waiting::Batch { ticket, parts_left, failed }) = entry else {
+        let Some(Waiting::Batch { ticket, parts_left, failed, has_parts }) = entry else {
             unreachable!("a batch waits until its last part is done");
         };
         *parts_left -= 1;
+        *has_parts |= !matches!(&result, Err(error) if error.is_refusal());
         if let Err(error) = result {
             failed.get_or_insert(error);
         }
         if *parts_left > 0 {
             return None;
         }
-        let done = (*ticket, failed.take().map_or(Ok(()), Err));
+        let result = match failed.take() {
+            None => Ok(()),
+            Some(error) if *has_parts => Err(Error::PartlyWritten(Box::new(error))),
+            Some(error) => Err(error),
+        };
+        let done = (*ticket, result);
         waiting.remove(batch as usize);
         Some(done)
     }

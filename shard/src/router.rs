@@ -9,7 +9,7 @@
 //! What a peer has no slots for waits, in the order in which it was sent (`peers.rs`). So many that wait that nothing
 //! new is sent are `Overloaded`, said before anything was done. A write over several owners is
 //! atomic for each of them and not over all: when one refuses, the others may keep their part, and
-//! the writer is told that it failed. Of a logged batch all is written or nothing (`batches.rs`).
+//! the writer is told so (`PartlyWritten`). Of a logged batch all is written or nothing (`batches.rs`).
 
 use std::future::pending;
 use std::rc::Rc;
@@ -69,7 +69,8 @@ impl<P: Protocol> Shard<P> {
         let parts = split(record, self.sharder)?;
         assert!(parts.len() > 1, "what has one owner is not split");
         self.check_places(&parts)?;
-        let batch = Waiting::Batch { ticket, parts_left: parts.len(), failed: None };
+        let batch =
+            Waiting::Batch { ticket, parts_left: parts.len(), failed: None, has_parts: false };
         let batch = self.peers.remember(batch);
         if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me()) {
             let entry = self.peers.remember(Waiting::Part(batch));

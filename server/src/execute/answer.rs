@@ -9,6 +9,8 @@
 //! any other error of a write           WRITE_FAILURE: a log that failed, and the process is on its way out
 //! any other error of TRUNCATE          TRUNCATE_ERROR
 //! not done in time                     READ_TIMEOUT, WRITE_TIMEOUT: the write may still happen
+//! a limit, where other cores have      WRITE_TIMEOUT: a part of the write may be there
+//!   written their parts
 //! ```
 //!
 //! 1. `put` appends exactly one ERROR frame.
@@ -129,11 +131,7 @@ impl ExecuteError {
                     Failure::ReadFailure { tally, failures: &failures, data_present: false };
                 put_storage(error, failed, envelope, out);
             }
-            ExecuteError::Write(error, WriteKind { level, name }) => {
-                let (tally, failures) = (none_of(*level), [(node.address, UNKNOWN_REASON)]);
-                let failed = Failure::WriteFailure { tally, failures: &failures, write_type: name };
-                put_storage(error, failed, envelope, out);
-            }
+            ExecuteError::Write(error, kind) => put_write(error, *kind, envelope, node, out),
             ExecuteError::Truncate(error) => {
                 let failed = Failure::Plain(ErrorCode::Truncate);
                 let text = format!("Error during truncate: {error}");
@@ -144,8 +142,7 @@ impl ExecuteError {
                 envelope.put_error(failure, TIMED_OUT, out);
             }
             ExecuteError::WriteTimedOut(WriteKind { level, name }) => {
-                let tally = none_of(*level);
-                let failure = Failure::WriteTimeout { tally, write_type: name, contentions: 0 };
+                let failure = write_timeout(*level, name);
                 let text = if *name == WRITE_TYPE { CAS_TIMED_OUT } else { TIMED_OUT };
                 envelope.put_error(failure, text, out);
             }
@@ -191,6 +188,30 @@ fn put_language(error: &cql::Error, envelope: &Envelope<'_>, out: &mut Vec<u8>) 
 /// The one replica did not answer.
 fn none_of(consistency: Consistency) -> Tally {
     Tally { consistency, received: 0, required: 1 }
+}
+
+fn write_timeout(level: Consistency, write_type: &str) -> Failure<'_> {
+    Failure::WriteTimeout { tally: none_of(level), write_type, contentions: 0 }
+}
+
+/// Appends an error of a write. `OVERLOADED` says that nothing was done, and that it may be sent again: what was done in
+/// part was not done in time.
+fn put_write(
+    error: &engine::Error,
+    WriteKind { level, name }: WriteKind,
+    envelope: &Envelope<'_>,
+    node: &Node,
+    out: &mut Vec<u8>,
+) {
+    if let engine::Error::PartlyWritten(first) = error
+        && matches!(**first, engine::Error::Overloaded(_))
+    {
+        let text = format!("{TIMED_OUT} {error}");
+        return envelope.put_error(write_timeout(level, name), &text, out);
+    }
+    let (tally, failures) = (none_of(level), [(node.address, UNKNOWN_REASON)]);
+    let failed = Failure::WriteFailure { tally, failures: &failures, write_type: name };
+    put_storage(error, failed, envelope, out);
 }
 
 /// Appends an error of storage: `failed`, unless the protocol has a better code for it.

@@ -6,7 +6,7 @@
 //!
 //! What is tested: requests beyond the credits wait in order; scans, lookups and ends have credits of their own, so
 //! that none keeps the others waiting; an end that waits until its read was answered is not sent; more waiting requests
-//! than the limit are refused.
+//! than the limit are refused; a write of several parts says what became of all.
 //!
 //! Not here: rings and bells (`mailbox.rs`), what requests ask for (`router.rs`).
 
@@ -235,4 +235,29 @@ fn what_no_peer_has_answered_takes_no_more_bytes_than_the_limit() {
     }
     assert_eq!(here.asked_bytes.get(), 0, "all are answered");
     assert_eq!(here.check_place(there_id, 1 << 20), Ok(()));
+}
+
+/// Before: the first refusal of a part was told, though others may be there: `Overloaded` says that nothing was done.
+#[test]
+fn a_write_of_which_some_parts_are_refused_says_whether_others_may_be_there() {
+    let [here, _] = pair();
+    let full = || Error::Overloaded("a limit");
+    let no_table = || Error::invalid("there is no table");
+    let no_space = || Error::DiskFull { file: "log".into() };
+    let failed = || Error::Poisoned(Box::new(no_space()));
+    let partly = |error| Err(Error::PartlyWritten(Box::new(error)));
+    for (parts, told) in [
+        (vec![Ok(()), Ok(())], Ok(())),
+        (vec![Err(full()), Err(no_space()), Err(no_table())], Err(full())),
+        (vec![Err(full()), Ok(())], partly(full())),
+        (vec![Ok(()), Err(no_space()), Err(full())], partly(no_space())),
+        (vec![Err(full()), Err(failed())], partly(full())),
+    ] {
+        let (ticket, parts_left) = (Ticket::Caller(7), parts.len());
+        let batch = Waiting::Batch { ticket, parts_left, failed: None, has_parts: false };
+        let batch = here.remember(batch);
+        let mut done = parts.into_iter().map(|part| here.part_done(batch, part));
+        let last = done.by_ref().find_map(|done| done).map(|(_, result)| result);
+        assert_eq!((last, done.next().is_none()), (Some(told), true));
+    }
 }

@@ -78,7 +78,7 @@ fn a_list_error_in_a_batch_over_several_cores_leaves_nothing_written() {
 }
 
 /// The write type of a time-out.
-fn timed_out(frame: &[u8]) -> String {
+pub(super) fn timed_out(frame: &[u8]) -> String {
     let header = Header::decode(frame, Direction::Response).unwrap().unwrap();
     let answer = Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap();
     let Reply::Error { code: WRITE_TIMEOUT, mut details, .. } = answer.reply else {

@@ -1,5 +1,9 @@
 //! Counters, through requests of a client, on one core and on several.
 
+use engine::limits::READING_WRITES_QUEUED_MAX;
+use model::Token;
+
+use super::batches::timed_out;
 use super::*;
 
 fn with_counters(shards: usize) -> Bench {
@@ -118,4 +122,45 @@ fn levels_that_no_counter_has_are_refused() {
         let answer = bench.show(&Request::Query(Query { text, parameters }));
         assert_eq!(answer, format!("error: {refused}"));
     }
+}
+
+/// Before: `OVERLOADED`, after which a driver sends the batch again, and what the other core had counted was counted
+/// twice.
+#[test]
+fn a_batch_that_one_core_refuses_is_in_doubt_if_another_may_have_counted() {
+    let mut bench = with_counters(2);
+    let first_core = bench.client;
+    let second_core = bench.server.connect(1, VERSION);
+    let (table, keys) = bench
+        .server
+        .on_first_core(async |shard| {
+            let of = |core| {
+                let owner = |k: &i32| shard.sharder().shard_of(Token::of_key(&k.to_be_bytes()));
+                (0..).find(|k| owner(k).index() == core).unwrap()
+            };
+            let table = shard.schema().table("ks", "n").unwrap().id;
+            // Changes wait while their table is emptied.
+            shard.engine().announce_truncation(table).await.unwrap();
+            (table, [of(0), of(1)])
+        })
+        .unwrap();
+    let update = |k: i32| format!("UPDATE ks.n SET a += 1 WHERE k = {k} AND c = 1");
+    for _ in 0..READING_WRITES_QUEUED_MAX {
+        bench.begin_as(first_core, &update(keys[0]));
+    }
+    let updates = keys.map(update).join("; ");
+    let text = &*format!("BEGIN COUNTER BATCH {updates}; APPLY BATCH");
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    bench.client = second_core;
+    let frame = bench.ask(&Request::Query(Query { text, parameters }));
+    assert_eq!(timed_out(&frame), "COUNTER");
+    bench.client = first_core;
+    bench.begin_as(first_core, text);
+    let refused = bench.answers_to(first_core);
+    let said = "error: overloaded: writes that wait for others of one partition";
+    assert_eq!(refused.last().map(|(_, said)| &**said), Some(said), "its own part comes first");
+    bench.server.on_first_core(async move |shard| shard.engine().end_cut(table));
+    assert_eq!(bench.answers().len(), READING_WRITES_QUEUED_MAX);
+    let counted = keys.map(|k| bench.query(&format!("SELECT a FROM ks.n WHERE k = {k}")));
+    assert_eq!(counted, ["256", "1"]);
 }
