@@ -21,6 +21,7 @@ mod batches;
 mod conditional;
 mod counters;
 mod explain;
+mod forwarded;
 mod guardrails;
 mod indexes;
 mod long_reads;
