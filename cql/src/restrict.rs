@@ -200,10 +200,43 @@ impl ValueSet {
         Ok(collection_elements(&list)?.left() as usize)
     }
 
+    /// Refuses what [`eval`](Self::eval) refuses, and keeps no copy of a value: a list that is bound may have millions.
+    fn check(&self, columns: &[Column], bindings: &Bindings<'_>) -> Result<()> {
+        match self {
+            ValueSet::One(values) => values.eval(columns, bindings).map(drop),
+            ValueSet::Many(all) => {
+                all.iter().try_for_each(|values| values.eval(columns, bindings).map(drop))
+            }
+            ValueSet::Listed(term) => {
+                let list = list_of_values(term, columns, bindings)?;
+                collection_elements(&list)?.try_for_each(|item| Ok(item.map(drop)?))
+            }
+            ValueSet::ListedTuples(term) => {
+                let list = list_of_tuples(term, bindings)?;
+                let mut items = collection_elements(&list)?;
+                items.try_for_each(|item| split_tuple(item?, columns).map(drop))
+            }
+        }
+    }
+
     /// Whether it is a single value.
     pub fn is_one(&self) -> bool {
         matches!(self, ValueSet::One(_))
     }
+}
+
+/// Judges the values of columns of which one has an empty list: those before the first that has one, as Cassandra does.
+fn check_before_empty<'c>(
+    all: impl Iterator<Item = (&'c [Column], &'c ValueSet)>,
+    bindings: &Bindings<'_>,
+) -> Result<()> {
+    for (columns, values) in all {
+        if values.count(columns, bindings)? == 0 {
+            break;
+        }
+        values.check(columns, bindings)?;
+    }
+    Ok(())
 }
 
 /// Names with commas between.

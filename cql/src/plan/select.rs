@@ -20,7 +20,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::read::{IndexLookup, Limits, Partitions, Resume, Slice};
+use model::read::{Filter, IndexLookup, Limits, Partitions, Resume, Slice};
 use model::schema::{IndexTarget, system};
 use model::{CqlType, ReadCommand, ReadEnd, Table, Token, TokenRange};
 
@@ -171,6 +171,8 @@ impl SelectPlan {
             warnings,
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
         };
+        // What is wrong with them is told also where no row can match.
+        let filters = self.filters(bindings)?;
         let Some(partitions) = self.partitions(bindings)? else { return Ok(nothing) };
         if let Some(resume) = &resume {
             check_resume(resume, &partitions, &self.table)?;
@@ -179,11 +181,6 @@ impl SelectPlan {
         if slices.is_empty() {
             return Ok(nothing);
         }
-        let mut filters = &self.filter.filters[..];
-        if planted(Bug::FilterForgetsLast) && filters.len() > 1 {
-            filters = &filters[..filters.len() - 1];
-        }
-        let filters = filters.iter().map(|filter| filter.eval(bindings));
         let static_alone = match self.static_alone {
             true => !planted(Bug::StaticsNeverAlone),
             false => planted(Bug::StaticsAlwaysAlone),
@@ -195,7 +192,7 @@ impl SelectPlan {
             reversed: self.reversed,
             static_alone,
             distinct: self.distinct,
-            filters: filters.collect::<Result<_>>()?,
+            filters,
             lookups: self.lookups(bindings)?,
             nearest,
             limits,
@@ -294,6 +291,14 @@ impl SelectPlan {
         });
         // What is wrong with the key, binding the whole read says.
         token.filter(|_| each.is_ok() && count == 1)
+    }
+
+    fn filters(&self, bindings: &Bindings<'_>) -> Result<Vec<Filter>> {
+        let mut filters = &self.filter.filters[..];
+        if planted(Bug::FilterForgetsLast) && filters.len() > 1 {
+            filters = &filters[..filters.len() - 1];
+        }
+        filters.iter().map(|filter| filter.eval(bindings)).collect()
     }
 
     fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {

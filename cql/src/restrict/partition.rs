@@ -21,7 +21,7 @@ use model::schema::{Column, ColumnKind, Table};
 use model::{CqlType, Token, TokenRange, ordered};
 
 use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions};
-use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, filter};
+use super::{FilterTemplate, NEEDS_FILTERING, StatementKind, ValueSet, check_before_empty, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, SortCost};
@@ -177,13 +177,13 @@ pub(crate) fn for_each_key(
         put_partition_key(std::iter::once(value.required(&column.name)?), scratch)?;
         return each(scratch);
     }
-    let each_column = || columns.iter().zip(key.iter().map(std::slice::from_ref));
-    let counts = each_column().map(|(choice, column)| choice.count(column, bindings));
+    let each_column = || key.iter().map(std::slice::from_ref).zip(columns);
+    let counts = each_column().map(|(column, choice)| choice.count(column, bindings));
     if !check_product(counts, "partition-key")? {
-        return Ok(());
+        return check_before_empty(each_column(), bindings);
     }
     let mut all = Vec::with_capacity(columns.len());
-    for (choice, column) in each_column() {
+    for (column, choice) in each_column() {
         all.push(choice.eval(column, bindings)?);
     }
     for (values, column) in all.iter_mut().zip(key).filter(|(values, _)| values.len() > 1) {
@@ -215,21 +215,21 @@ fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
     Ok(())
 }
 
-/// Refuses more combinations than are served; false if there are none, since a list is empty.
+/// Refuses more combinations than are served; false if there are none, since a list is empty. Those behind it are not
+/// looked at.
 pub(crate) fn check_product(
     lengths: impl Iterator<Item = Result<usize>>,
     what: &str,
 ) -> Result<bool> {
-    let (mut product, mut lists, mut is_empty) = (1usize, 0, false);
+    let (mut product, mut lists) = (1usize, 0);
     for length in lengths {
         let length = length?;
-        is_empty |= length == 0;
+        if length == 0 {
+            // The lists before it may be of any length.
+            return Ok(false);
+        }
         product = product.saturating_mul(length);
         lists += usize::from(length > 1);
-    }
-    // The lists beside an empty one may be of any length.
-    if is_empty {
-        return Ok(false);
     }
     let max = if lists > 1 { IN_PRODUCT_MAX } else { IN_LIST_MAX };
     if product > max {

@@ -19,7 +19,7 @@ use model::schema::{Column, ColumnKind, Table};
 
 use super::partition::{check_product, check_total};
 use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRestriction};
-use super::{FilterTemplate, StatementKind, ValueSet, Values, filter};
+use super::{FilterTemplate, StatementKind, ValueSet, Values, check_before_empty, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::Evaluated;
@@ -275,6 +275,7 @@ impl RowChoice {
         };
         let counts = by_value().map(|(columns, values)| values.count(columns, bindings));
         if !check_product(counts, "clustering-key")? {
+            check_before_empty(by_value(), bindings)?;
             return Ok(Vec::new());
         }
         let mut lists = Vec::new();
@@ -320,6 +321,9 @@ impl RowChoice {
     /// The stretches of clustering keys that are named: sorted, disjoint, none of them empty.
     pub fn slices(&self, table: &Table, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
         let prefixes = self.prefixes(table, bindings, TooLong::NoRow)?;
+        if prefixes.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut slices: Vec<Slice> = prefixes.iter().map(|key| whole(&key.clustering)).collect();
         for part in &self.parts {
             let RowPart::Slice { first, count, lower, upper } = part else { continue };

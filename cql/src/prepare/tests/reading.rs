@@ -479,6 +479,27 @@ fn long_lists_beside_an_empty_one_name_nothing() {
     assert!(refused.starts_with("partition-key cartesian product size"), "{refused}");
 }
 
+/// Before: an empty list hid the nulls of the lists before it, too. Cassandra judges the columns in their order, up to
+/// the first empty list.
+#[test]
+fn nulls_before_an_empty_list_are_refused_and_those_behind_it_are_not_seen() {
+    let mut db = Database::with("k int, a int, b int, c int, PRIMARY KEY (k, a, b, c)");
+    let empty = list_of(0, |_| Vec::new());
+    let tuples = list_of(2, |n| [int(4), int(n), int(-1)].concat());
+    let mut run = |text: &str, first: &[u8], second: &[u8]| {
+        let values = bound(&[Value::Bytes(first), Value::Bytes(second)]);
+        db.run(text, &values).map_err(|error| error.to_string())
+    };
+    let refused =
+        |column: &str| Err(format!("Invalid null value in condition for column {column}"));
+    for verb in ["SELECT *", "DELETE"] {
+        let behind = format!("{verb} FROM t WHERE k = 1 AND a IN ? AND (b, c) IN ?");
+        assert_eq!(run(&behind, &empty, &tuples), Ok(String::new()), "{verb}");
+        let before = format!("{verb} FROM t WHERE k = 1 AND (a, b) IN ? AND c IN ?");
+        assert_eq!(run(&before, &tuples, &empty), refused("b"), "{verb}");
+    }
+}
+
 /// Before: millions of values were copied first, and those of filters, which each row is compared with, had no limit.
 #[test]
 fn a_list_that_is_too_long_is_refused_by_its_count_alone() {
