@@ -18,6 +18,7 @@ use crate::limits::SCHEMA_CHANGES_WAITING_MAX;
 use crate::manual::{ClientId, ManualConfig, ManualServer};
 
 mod batches;
+mod clocks;
 mod conditional;
 mod counters;
 mod explain;
@@ -28,13 +29,16 @@ mod long_reads;
 mod long_texts;
 mod long_values;
 mod mail;
+mod paging;
 mod parts;
 mod request_ids;
+mod restored;
 mod schema;
 mod snapshots;
 mod statements;
 mod traces;
 mod views;
+mod virtual_tables;
 
 const VERSION: Version = Version::V4;
 
@@ -220,82 +224,6 @@ fn no_buffer_of_a_frame_is_lost() {
     }
 }
 
-/// Groups of all cores come one a page, as those of one page do, and a state that was changed is refused.
-#[test]
-fn groups_come_in_pages_from_all_cores() {
-    for shards in [1, 3] {
-        let mut bench = Bench::new(shards);
-        bench.query("CREATE TABLE ks.s (k int, c int, s int static, v int, PRIMARY KEY (k, c))");
-        for k in 0..9 {
-            bench.query(&format!("INSERT INTO ks.s (k, s) VALUES ({k}, {k})"));
-            for c in 0..k % 4 {
-                bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, {c}, {k})"));
-                bench.query(&format!("INSERT INTO ks.s (k, c, v) VALUES ({k}, {c}, {k})"));
-            }
-        }
-        for text in [
-            "SELECT k, count(*), sum(v) FROM ks.t GROUP BY k",
-            "SELECT k, c, max(v) FROM ks.t GROUP BY k, c PER PARTITION LIMIT 2 LIMIT 7",
-            "SELECT c, max(v) FROM ks.t WHERE k = 3 GROUP BY c",
-            // Of partitions whose static row does not stand alone, and of others.
-            "SELECT k, c, s, count(v) FROM ks.s GROUP BY k, c",
-            "SELECT k, s, count(v) FROM ks.s WHERE k IN (2, 3, 4) GROUP BY k",
-            "SELECT k, c, max(v) FROM ks.t WHERE k IN (2, 3, 7) GROUP BY k, c",
-        ] {
-            let whole = bench.query(text);
-            let (mut state, mut pages) = (Vec::new(), Vec::new());
-            loop {
-                let before = (!state.is_empty()).then_some(&state[..]);
-                let (page, next) = bench.page(text, before);
-                pages.push(page.trim_end_matches(", more").to_owned());
-                state = next;
-                if state.is_empty() {
-                    break;
-                }
-            }
-            assert_eq!(pages.join(", "), whole, "{text} on {shards} shards");
-            assert!(pages.len() > 1, "{text}");
-            let (_, mut forged) = bench.page(text, None);
-            forged[9] ^= 1;
-            let refused = "error: Invalid value for the paging state";
-            assert_eq!(bench.page(text, Some(&forged)).0, refused);
-        }
-    }
-}
-
-/// A node takes only the paging states that it gave, for their table; those of before a restart too.
-#[test]
-fn a_paging_state_is_the_nodes_own() {
-    let refused = ("error: Invalid value for the paging state".to_owned(), Vec::new());
-    let disk = Disk::Sim(SimDisk::new(1, Faults::default()));
-    let mut bench = Bench::make(&disk, &small(2));
-    bench.query("CREATE TABLE ks.u (k int, c int, v int, PRIMARY KEY (k, c))");
-    for (table, k, c) in
-        [("t", 1, 1), ("t", 1, 2), ("t", 2, 1), ("t", 2, 2), ("u", 1, 1), ("u", 1, 2)]
-    {
-        let insert = format!("INSERT INTO ks.{table} (k, c) VALUES ({k}, {c})");
-        assert_eq!(bench.query(&insert), "void");
-    }
-    // Of this core and of the other one.
-    for k in [1, 2] {
-        let text = format!("SELECT c FROM ks.t WHERE k = {k}");
-        let (first, state) = bench.page(&text, None);
-        assert_eq!(first, "1, more");
-        assert_eq!(bench.page(&text, Some(&state)).0, "2");
-        for byte in 0..state.len() {
-            let mut forged = state.clone();
-            forged[byte] ^= 1;
-            assert_eq!(bench.page(&text, Some(&forged)), refused, "{byte}");
-        }
-        let other = format!("SELECT c FROM ks.u WHERE k = {k}");
-        assert_eq!(bench.page(&other, Some(&state)), refused);
-    }
-    let text = "SELECT c FROM ks.t WHERE k = 1";
-    let (_, state) = bench.page(text, None);
-    drop(bench);
-    assert_eq!(Bench::open(&disk, &small(2)).page(text, Some(&state)).0, "2");
-}
-
 /// A client of one core reads and writes what any core owns: by text, by id, in memory, on disk.
 #[test]
 fn every_partition_is_reached_from_one_core() {
@@ -318,28 +246,6 @@ fn every_partition_is_reached_from_one_core() {
                 bench.server.flush();
             }
         }
-    }
-}
-
-/// Pages of a partition on another core continue where they ended.
-#[test]
-fn pages_and_their_ends_come_from_the_owner() {
-    for shards in [1, 3] {
-        let mut bench = Bench::new(shards);
-        let write = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)");
-        let read = bench.prepare("SELECT c FROM ks.t WHERE k = ?");
-        for k in 0..6 {
-            (0..3).for_each(|c| assert_eq!(bench.execute(&write, &[k, c, 0]), "void"));
-        }
-        for k in 0..6 {
-            assert_eq!(bench.execute(&read, &[k]), "0, 1, more", "{shards} shards");
-        }
-        let all = "SELECT count(*) FROM ks.t";
-        assert_eq!(bench.query(all), "18");
-        assert_eq!(
-            bench.query("SELECT v FROM ks.t WHERE k IN (0, 1, 2, 3) AND c = 2"),
-            "0, 0, 0, 0"
-        );
     }
 }
 
@@ -517,157 +423,6 @@ fn the_json_of_a_batch_that_is_a_message_is_bounded_before_all_of_it_is_compiled
     assert!(shown.contains("the different statements of one batch take more than"), "{shown}");
 }
 
-/// Virtual tables are computed on the core that is asked, with what the others know.
-#[test]
-fn virtual_tables_gather_what_all_cores_know() {
-    let mut bench = Bench::new(3);
-    for shard in 1..3 {
-        bench.server.connect(shard, VERSION);
-    }
-    assert_eq!(bench.query("SELECT count(*) FROM system.clients"), "3");
-    let of_table = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ks'";
-    assert_eq!(bench.query(of_table), "t");
-    assert_eq!(bench.query("SELECT key FROM system.local"), "local");
-}
-
-/// What a shard asks of its disk is counted by class: a commit is one of them, and finds one request of a job before it
-/// at most.
-#[test]
-fn requests_to_the_disk_are_a_table() {
-    let mut bench = Bench::new(2);
-    let counts = |class: &str| {
-        format!(
-            "SELECT requests, jobs_before_max FROM system_views.disk_requests WHERE shard = 0 AND class = '{class}'"
-        )
-    };
-    let commits = |bench: &mut Bench| {
-        let row = bench.query(&counts("commit"));
-        let (requests, jobs) = row.split_once(' ').expect("two columns");
-        assert!(["0", "1"].contains(&jobs), "{jobs} requests of jobs before a commit");
-        requests.parse::<u64>().expect("a number")
-    };
-    let before = commits(&mut bench);
-    for k in 0..8 {
-        bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 1)"));
-    }
-    assert!(commits(&mut bench) > before, "one of eight keys is of the first shard");
-    assert_eq!(bench.query(&counts("compaction")), "0 0");
-}
-
-/// What took long on any core is seen from each, by name.
-#[test]
-fn long_steps_of_all_cores_are_a_table() {
-    let mut bench = Bench::new(2);
-    let ms = Duration::from_millis;
-    let pass = Work { name: "reads", ..Work::from(Group::Requests) };
-    let flush = Work { name: "flush", ..Work::from(Group::Flush) };
-    bench.server.stalled(0, pass, ms(3));
-    bench.server.stalled(1, flush, ms(12));
-    bench.server.stalled(1, flush, ms(7));
-    let columns = "shard, work, over_2_ms, over_5_ms, over_10_ms, longest_us, computed_over_100_ms";
-    let core = |shard| format!("SELECT {columns} FROM system_views.stalls WHERE shard = {shard}");
-    assert_eq!(bench.query(&core(0)), "0 reads 1 0 0 3000 0");
-    assert_eq!(bench.query(&core(1)), "1 flush 2 2 1 12000 0");
-}
-
-/// `RESULT_BYTES_MAX`: 64 MiB are the most that one answer has; more comes in pages.
-#[test]
-fn an_answer_in_one_piece_is_bounded() {
-    const VALUE_BYTES: usize = 1 << 20;
-    let mut bench = Bench::with(ManualConfig {
-        shards: 1,
-        shard_memory_bytes: 512 << 20,
-        log_segment_bytes: 8 << 20,
-    });
-    assert_eq!(cql::limits::RESULT_BYTES_MAX, 64 << 20);
-    let table = "CREATE TABLE ks.large (k int, c int, v blob, PRIMARY KEY (k, c))";
-    assert_eq!(bench.query(table), "CREATED TABLE ks large");
-    let id = bench.prepare("INSERT INTO ks.large (k, c, v) VALUES (1, ?, ?)");
-    let value = vec![b'v'; VALUE_BYTES];
-    for c in 0i32..65 {
-        let mut list = ValueList::new();
-        list.push(Value::Bytes(&c.to_be_bytes()));
-        list.push(Value::Bytes(&value));
-        let parameters = Parameters {
-            values: list.as_values(VERSION),
-            ..Parameters::plain(Consistency::One, VERSION)
-        };
-        let insert = Execute { id: &id, result_metadata_id: None, parameters };
-        assert_eq!(bench.show(&Request::Execute(insert)), "void");
-    }
-    let refused = "error: the result has more than 67108864 bytes: set a page size or a LIMIT";
-    assert_eq!(bench.query("SELECT v FROM ks.large WHERE k = 1"), refused);
-    assert_eq!(bench.query("SELECT v FROM ks.large"), refused);
-    let under = bench.query("SELECT v FROM ks.large WHERE k = 1 LIMIT 60");
-    assert_eq!(under.len(), 60 * VALUE_BYTES + 59 * ", ".len());
-    let parameters =
-        Parameters { page_rows: Some(5000), ..Parameters::plain(Consistency::One, VERSION) };
-    let query = Query { text: "SELECT v FROM ks.large WHERE k = 1", parameters };
-    let page = bench.show(&Request::Query(query));
-    assert!(page.ends_with(", more") && page.len() < 3 * VALUE_BYTES, "{} bytes", page.len());
-}
-
-/// A node whose clock is `ahead_us` ahead writes, is killed, and starts again with the true clock: what `after` shows.
-fn killed_with_a_clock_ahead(ahead_us: [i64; 2], before: &str, after: &[&str]) -> Vec<String> {
-    let config = small(2);
-    let sim = SimDisk::new(1, Faults::default());
-    let mut bench = Bench::make(&Disk::Sim(sim.clone()), &config);
-    let wall_us = shard::clock::Clock::new().wall_us();
-    for ahead_us in ahead_us {
-        // What lies in the second part is given and not noted.
-        bench.server.note_timestamps().unwrap();
-        bench.server.set_clocks(wall_us + ahead_us);
-    }
-    assert_eq!(bench.query(before), "void");
-    let disk = Disk::Sim(sim.kill());
-    drop(bench);
-    let mut bench = Bench::open(&disk, &config);
-    after.iter().map(|query| bench.query(query)).collect()
-}
-
-/// Before: timestamps were noted at a start and at an orderly stop only: after a crash a clock that had stepped back
-/// was believed, and what was written then lost to what was there.
-#[test]
-fn a_clock_that_steps_back_in_a_crash_hides_no_later_write() {
-    const HOUR_US: i64 = 3_600_000_000;
-    for since_noted_us in [1, 1_000_000, 9_000_000] {
-        let after = ["UPDATE ks.t SET v = 2 WHERE k = 1 AND c = 1", "SELECT v FROM ks.t"];
-        let before = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1";
-        let ahead_us = [HOUR_US, HOUR_US + since_noted_us];
-        assert_eq!(killed_with_a_clock_ahead(ahead_us, before, &after), ["void", "2"]);
-    }
-}
-
-/// Before: the wall clock said when a column was dropped: on a node that gives timestamps ahead of it, what was
-/// written before was there again when the column came back.
-#[test]
-fn a_column_that_comes_back_is_empty_on_a_node_ahead_of_its_clock() {
-    const HOUR_US: i64 = 3_600_000_000;
-    let before = "UPDATE ks.t SET v = 1 WHERE k = 1 AND c = 1";
-    let after = [
-        "INSERT INTO ks.t (k, c, v) VALUES (2, 1, 2)",
-        "ALTER TABLE ks.t DROP v",
-        "ALTER TABLE ks.t ADD v int",
-        "INSERT INTO ks.t (k, c, v) VALUES (3, 1, 3)",
-        "SELECT k, v FROM ks.t WHERE k IN (2, 3)",
-    ];
-    let shown = killed_with_a_clock_ahead([HOUR_US, HOUR_US + 1], before, &after);
-    assert_eq!(shown.last().unwrap(), "2 null, 3 3");
-}
-
-#[test]
-fn a_timestamp_of_a_client_from_the_far_future_does_not_move_the_clock_of_a_start() {
-    let before = "UPDATE ks.t USING TIMESTAMP 9000000000000000000 SET v = 1 WHERE k = 1 AND c = 1";
-    let after = [
-        "UPDATE ks.t SET v = 2 WHERE k = 2 AND c = 1",
-        "SELECT writetime(v) FROM ks.t WHERE k = 2",
-    ];
-    let shown = killed_with_a_clock_ahead([0, 0], before, &after);
-    let given_us: i64 = shown[1].parse().unwrap();
-    let ahead_us = given_us - shard::clock::Clock::new().wall_us();
-    assert!(ahead_us <= shard::limits::TIMESTAMP_SLACK_US, "{ahead_us}");
-}
-
 /// The tags of all snapshots.
 fn tags(bench: &mut Bench) -> Vec<String> {
     let listed = bench.server.on_first_core(async |shard| shard.list_snapshots().await.unwrap());
@@ -699,105 +454,4 @@ fn rows_of(bench: &mut Bench) -> Vec<String> {
     let mut rows: Vec<String> = bench.query(ROWS).split(", ").map(str::to_owned).collect();
     rows.sort();
     rows
-}
-
-#[test]
-fn what_a_truncate_or_a_drop_took_comes_back_from_its_snapshot() {
-    let (sim, config) = (SimDisk::new(1, Faults::default()), small(2));
-    let disk = Disk::Sim(sim.clone());
-    let mut bench = with_rows(&disk, &config);
-    let all = rows_of(&mut bench);
-    assert_eq!(all.len(), 4);
-    assert_eq!(bench.query("TRUNCATE ks.t"), "void");
-    assert_eq!(bench.query(ROWS), "");
-    let truncated = tags(&mut bench);
-    assert_eq!(truncated.len(), 1, "{truncated:?}");
-    assert!(truncated[0].starts_with("truncated-") && truncated[0].ends_with("-t"));
-    bench.query("INSERT INTO ks.t (k, c, v) VALUES (9, 1, 90)");
-    assert!(restore(&mut bench, &truncated[0]).unwrap() >= 2);
-    let mut wanted = all.clone();
-    wanted.push("9 90".to_owned());
-    assert_eq!(rows_of(&mut bench).len(), 5);
-    assert_eq!(
-        restore(&mut bench, &truncated[0]).map(|_| rows_of(&mut bench).len()),
-        Ok(5),
-        "again"
-    );
-    bench.query("INSERT INTO ks.t (k, c, v) VALUES (10, 1, 100)");
-    assert!(bench.query("DROP KEYSPACE ks").starts_with("DROPPED"));
-    let dropped = tags(&mut bench);
-    assert_eq!(dropped.len(), 2);
-    let dropped = dropped.iter().find(|tag| tag.ends_with("-ks")).unwrap().clone();
-    assert!(restore(&mut bench, &dropped).unwrap() > 0);
-    assert_eq!(rows_of(&mut bench).len(), 6);
-    // What the log still holds of the table is not replayed; what comes after is.
-    bench.query("DELETE FROM ks.t WHERE k = 10");
-    drop(bench);
-    let mut bench = Bench::open(&Disk::Sim(sim.kill()), &small(3));
-    assert_eq!(rows_of(&mut bench).len(), 5);
-    bench.query("DROP TABLE ks.t");
-    bench.query("CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))");
-    let refused = restore(&mut bench, &dropped).unwrap_err();
-    assert!(refused.contains("ks.t is another table now"), "{refused}");
-    assert!(restore(&mut bench, "a/b").unwrap_err().contains("cannot be the tag"));
-    assert!(restore(&mut bench, "none").unwrap_err().contains("no snapshot none"));
-    let cleared = bench.server.on_first_core(async |shard| shard.clear_snapshots(None).await);
-    assert_eq!(cleared.unwrap().unwrap().len(), 3);
-    assert_eq!(tags(&mut bench), [""; 0]);
-}
-
-/// An old record of the log of a table that was dropped and came back.
-#[test]
-fn the_log_of_a_dropped_table_is_not_replayed_into_one_that_came_back() {
-    let (sim, config) = (SimDisk::new(1, Faults::default()), small(1));
-    let mut bench = with_rows(&Disk::Sim(sim.clone()), &config);
-    let taken = bench.server.on_first_core(async |shard| {
-        let tables = [shard.schema().table("ks", "t").unwrap().id];
-        auto_snapshots::take(&shard, "a".to_owned(), &tables, 0, None).await
-    });
-    assert_eq!(taken, Some(Ok(())));
-    // In the log, and not in the snapshot.
-    bench.query("INSERT INTO ks.t (k, c, v) VALUES (9, 1, 90)");
-    bench.query("ALTER TABLE ks.t WITH allow_auto_snapshot = false");
-    bench.query("DROP TABLE ks.t");
-    assert_eq!(tags(&mut bench), ["a"]);
-    assert!(restore(&mut bench, "a").unwrap() > 0);
-    assert_eq!(rows_of(&mut bench).len(), 4);
-    drop(bench);
-    let mut bench = Bench::open(&Disk::Sim(sim.kill()), &config);
-    assert_eq!(rows_of(&mut bench).len(), 4, "the row was dropped after the snapshot");
-}
-
-/// Wherever the power is cut in a TRUNCATE, the rows are there, or a snapshot that has them all.
-#[test]
-fn a_power_cut_in_a_truncate_leaves_the_rows_or_their_snapshot() {
-    let config = small(2);
-    let (mut there, mut given_back) = (0, 0);
-    for at in (0..).step_by(5) {
-        let sim = SimDisk::new(at, Faults::default());
-        let mut bench = with_rows(&Disk::Sim(sim.clone()), &config);
-        sim.set_faults(Faults { crash_at_op: Some(at), ..Faults::default() });
-        let parameters = Parameters::plain(Consistency::One, VERSION);
-        bench.begin(&Request::Query(Query { text: "TRUNCATE ks.t", parameters }));
-        bench
-            .server
-            .on_first_core(async |shard| shard.runtime().sleep(Duration::from_millis(200)).await);
-        let was_cut = sim.is_crashed();
-        drop(bench);
-        let mode = [Crash::Nothing, Crash::Everything, Crash::Random][at as usize % 3];
-        let mut bench = Bench::open(&Disk::Sim(sim.crash(at, mode)), &config);
-        match rows_of(&mut bench).len() {
-            4 => there += 1,
-            left => {
-                let tag = tags(&mut bench).pop().unwrap_or_else(|| panic!("{at}: no snapshot"));
-                restore(&mut bench, &tag).unwrap();
-                assert_eq!(rows_of(&mut bench).len(), 4, "{at}: {left} rows were left");
-                given_back += 1;
-            }
-        }
-        if !was_cut {
-            break;
-        }
-    }
-    assert!(there > 3 && given_back > 1, "{there} whole, {given_back} given back");
 }
