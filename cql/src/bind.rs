@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use model::CqlType;
 
 use crate::error::{Error, Result};
+use crate::expr::ExpressionWork;
 use crate::expr::function::UserFunctions;
 use crate::frame::Value;
 use crate::frame::request::Values;
@@ -80,6 +81,8 @@ pub struct Bindings<'a> {
     pub(crate) json: &'a [JsonSlot],
     /// What the calls of `from_json` may still make.
     pub(crate) json_budget: JsonBudget,
+    /// What evaluating its terms has taken.
+    pub(crate) work: ExpressionWork,
     /// The timestamp and the clock that the statement sees.
     pub time: StatementTime<'a>,
 }
@@ -164,6 +167,7 @@ impl<'a> Bindings<'a> {
             spilled: Vec::new(),
             json: &[],
             json_budget,
+            work: ExpressionWork::default(),
             time,
         }
     }
@@ -175,6 +179,7 @@ impl<'a> Bindings<'a> {
             spilled: self.spilled.clone(),
             json,
             json_budget: self.json_budget.clone(),
+            work: self.work.clone(),
             time: self.time,
         }
     }

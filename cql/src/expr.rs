@@ -29,6 +29,7 @@ mod selection;
 mod slice;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::borrow::Cow;
 
@@ -46,6 +47,7 @@ pub use row::{InStatic, Source, StampKind, Wanted};
 pub(crate) use selection::check_result_bytes;
 pub use selection::{Selected, Selection};
 use slice::KeySlice;
+pub use work::ExpressionWork;
 
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
@@ -221,6 +223,7 @@ impl Term {
             Kind::Null => Ok(Evaluated::Null),
             Kind::UnorderedMarker(marker) => match env.marker(*marker) {
                 Evaluated::Bytes(Cow::Borrowed(bytes)) => {
+                    env.work().take_bytes(bytes.len())?;
                     Ok(Evaluated::Bytes(normalized(&self.ty, bytes)?))
                 }
                 Evaluated::Bytes(Cow::Owned(bytes)) => {
@@ -233,21 +236,26 @@ impl Term {
             Kind::Once(slot) => Ok(Evaluated::lent_or_null(env.once(*slot))),
             Kind::Aggregate(slot) => Ok(Evaluated::lent_or_null(env.aggregate(*slot))),
             Kind::First(slot) => Ok(Evaluated::lent_or_null(env.first(*slot))),
-            Kind::Build(build) => build.eval(env).map(Evaluated::made),
+            Kind::Build(build) => {
+                let value = build.eval(env)?;
+                env.work().take_bytes(value.len())?;
+                Ok(Evaluated::made(value))
+            }
             Kind::Call(signature, arguments) => signature.eval(arguments, env),
             Kind::Field(inner, index) => {
-                let value = inner.eval(env)?;
+                let path = u16::try_from(*index).map(u16::to_be_bytes);
+                let value = match (&inner.kind, path) {
+                    (Kind::Row(source @ Source::Elements(..)), Ok(path)) => {
+                        env.elements_between(source, Some(&path), Some(&path))?
+                    }
+                    _ => inner.eval(env)?,
+                };
                 let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
                 let field = tuple_fields(value).nth(*index).transpose()?.flatten();
+                env.work().take_bytes(field.map_or(0, <[u8]>::len))?;
                 Ok(Evaluated::made_or_null(field.map(<[u8]>::to_vec)))
             }
-            Kind::Element(both) => {
-                let (value, key) = (both.0.eval(env)?, both.1.eval(env)?);
-                let (Some(value), Some(key)) = (value.bytes(), key.bytes()) else {
-                    return Ok(Evaluated::Null);
-                };
-                collection::element(&both.0.ty, value, key).map(Evaluated::made_or_null)
-            }
+            Kind::Element(both) => element(&both.0, &both.1, env),
             Kind::Required(both) | Kind::NotNull(both) => {
                 let missing = match both.0.eval(env)? {
                     Evaluated::Null => "null",
@@ -258,6 +266,16 @@ impl Term {
             }
             Kind::Slice(slice) => slice.eval(env),
         }
+    }
+
+    /// Appends the value in an environment as `[bytes]`; what is unset is null.
+    #[inline]
+    pub fn put(&self, env: &impl Env, out: &mut Vec<u8>) -> Result<()> {
+        match self.eval(env)? {
+            Evaluated::Bytes(value) => writer::bytes(out, Some(&value)),
+            Evaluated::Null | Evaluated::Unset => writer::bytes(out, None),
+        }
+        Ok(())
     }
 
     /// This term, whose evaluation is an error if the value is null or unset; `what` says in the error what it is for.
@@ -271,14 +289,22 @@ impl Term {
         let ty = self.ty.clone();
         Term { kind: Kind::NotNull(Box::new((self, what))), ty }
     }
+}
 
-    /// Appends the value in an environment as `[bytes]`; what is unset is null.
-    #[inline]
-    pub fn put(&self, env: &impl Env, out: &mut Vec<u8>) -> Result<()> {
-        match self.eval(env)? {
-            Evaluated::Bytes(value) => writer::bytes(out, Some(&value)),
-            Evaluated::Null | Evaluated::Unset => writer::bytes(out, None),
+/// The value of `m[key]`, `s[key]`. Of a column that is stored by element only the element is read.
+fn element<'e>(of: &'e Term, key: &'e Term, env: &'e impl Env) -> Result<Evaluated<'e>> {
+    let key = key.eval(env)?;
+    let value = match (&of.kind, key.bytes()) {
+        (_, None) => return Ok(Evaluated::Null),
+        (Kind::Row(source @ Source::Elements(..)), Some(key)) => {
+            let path = collection::path_of(&of.ty, key)?;
+            env.elements_between(source, Some(&path), Some(&path))?
         }
-        Ok(())
-    }
+        _ => of.eval(env)?,
+    };
+    let (Some(value), Some(key)) = (value.bytes(), key.bytes()) else {
+        return Ok(Evaluated::Null);
+    };
+    env.work().take_walk(value.len())?;
+    collection::element(&of.ty, value, key).map(Evaluated::made_or_null)
 }

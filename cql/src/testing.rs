@@ -88,6 +88,8 @@ pub(crate) struct Database {
     pub(crate) page_rows: Option<u32>,
     /// How many pages the last read had.
     pub(crate) pages: Cell<u32>,
+    /// What the last row of the last SELECT says that its expressions took.
+    pub(crate) row_work: Cell<usize>,
     timestamp_us: i64,
     ids: CountingIds,
     partitions: BTreeMap<(TableId, Token, Vec<u8>), Partition>,
@@ -104,6 +106,7 @@ impl Database {
             guardrails: Guardrails::default(),
             page_rows: None,
             pages: Cell::new(0),
+            row_work: Cell::new(0),
             timestamp_us: 1_000_000,
             ids: CountingIds::default(),
             partitions: BTreeMap::new(),
@@ -332,6 +335,7 @@ impl Database {
                     command.resume = end.more.take();
                 }
             }
+            self.row_work.set(encoder.row_work());
             let groups_end = encoder.groups_end();
             let rows = encoder.finish()?;
             show(plan, rows, &out, &mut shown);

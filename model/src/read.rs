@@ -267,6 +267,13 @@ pub trait RowSink {
     #[inline]
     fn passes(&mut self, _stored: Option<RowRef<'_>>, _covering: Deletion) {}
 
+    /// What the last row took beside taking its bytes, in bytes that were read or made once more: expressions may go
+    /// through a value many times. So the reader pauses between such rows.
+    #[inline]
+    fn row_work(&self) -> usize {
+        0
+    }
+
     /// Whether each row takes as long as many others: it calls functions of users. Asked once, when the read begins.
     #[inline]
     fn is_costly(&self) -> bool {

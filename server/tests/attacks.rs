@@ -333,6 +333,38 @@ fn an_update_of_many_keys_with_a_long_value_is_refused_before_it_is_made() {
     survived(server);
 }
 
+/// Before: each of them took the core seconds in one step: a map that was put together for each of its elements, a hash of
+/// one long value many times, and logarithms of long numbers.
+#[test]
+fn expressions_of_one_row_or_statement_are_refused_or_cheap() {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    let entries: Vec<String> = (0..60_000).map(|n| format!("{n}: 0x00")).collect();
+    let write = format!("UPDATE ks.m SET m = {{{}}} WHERE k = 1", entries.join(", "));
+    assert_eq!(client.query(&write), "RESULT");
+    let elements: Vec<String> = (0..3000).map(|n| format!("m[{}]", n * 20)).collect();
+    let answer = client.query(&format!("SELECT {} FROM ks.m WHERE k = 1", elements.join(", ")));
+    assert_eq!(answer, "1 rows");
+    let too_much = "0x2200 the expressions of one row or statement take more than";
+    for one in ["exp(1 + 1e-999)", "log(1 + 1e-999)"] {
+        let select = format!("SELECT {} FROM ks.t WHERE k = 0", vec![one; 800].join(", "));
+        let answer = client.query(&select);
+        assert!(answer.starts_with(too_much), "{answer}");
+    }
+    let hash = "INSERT INTO ks.t (k, v) VALUES (1, mask_hash((blob) :a)); ".repeat(200);
+    let mut values = ValueList::new();
+    values.push_named("a", Value::Bytes(&vec![1; 15 << 20]));
+    let plain = Parameters::plain(Consistency::One, Version::V4);
+    let parameters = Parameters { values: values.as_values(Version::V4), ..plain };
+    let text = format!("BEGIN UNLOGGED BATCH {hash} APPLY BATCH");
+    let answer = client.ask(&Request::Query(Query { text: &text, parameters }));
+    assert!(answer.starts_with(too_much), "{answer}");
+    let of_row = vec!["mask_hash(v)"; 3000].join(", ");
+    let answer = client.query(&format!("SELECT {of_row} FROM ks.t WHERE k = 0"));
+    assert!(answer.starts_with(too_much), "{answer}");
+    survived(server);
+}
+
 /// Writes rows of 1 MB to `ks.t` from 1 on.
 fn fill(client: &mut Client, rows: i32) {
     let value = vec![3; 1 << 20];

@@ -111,7 +111,7 @@ impl Page {
                 let more = if place.rows == self.rows { self.more.clone() } else { place.resume() };
                 return ReadEnd { rows: place.rows, tombstones, blocks, cached_blocks, more };
             }
-            if quantum.is_used_up(entry.bytes as usize) {
+            if quantum.is_used_up(entry.bytes as usize, sink) {
                 pause().await;
             }
         }

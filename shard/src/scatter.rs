@@ -98,6 +98,11 @@ impl RowSink for Watched<'_> {
     }
 
     #[inline]
+    fn row_work(&self) -> usize {
+        self.sink.row_work()
+    }
+
+    #[inline]
     fn is_costly(&self) -> bool {
         self.sink.is_costly()
     }

@@ -4,6 +4,7 @@
 //! expressions are compiled (`compile.rs`).
 
 use super::function::{CalledName, UserCallee};
+use super::work::ExpressionWork;
 use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::json::KnownJson;
@@ -14,6 +15,8 @@ pub struct Collected {
     pub(super) markers: Vec<Option<Marker>>,
     /// What its JSON texts take.
     pub(crate) json: KnownJson,
+    /// What evaluating its constants has taken.
+    pub(super) work: ExpressionWork,
     /// What users made and it calls.
     pub(super) users: Vec<UserCallee>,
     /// The names of the functions that it calls.
@@ -28,6 +31,7 @@ impl Collected {
         Collected {
             markers: vec![None; markers],
             json: KnownJson::none(),
+            work: ExpressionWork::default(),
             users: Vec::new(),
             called: Vec::new(),
             reads_json: false,

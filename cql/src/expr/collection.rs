@@ -212,6 +212,16 @@ fn normalize_fields<'t>(
     Ok(())
 }
 
+/// The path that the element of a map or set with this key has, where it is stored by element.
+pub(super) fn path_of(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
+    let (CqlType::Map { key: of, .. } | CqlType::Set { element: of, .. }) = ty else {
+        unreachable!("only maps and sets have keys")
+    };
+    let mut path = Vec::with_capacity(key.len() + 4);
+    ordered::encode(of, key, &mut path)?;
+    Ok(path)
+}
+
 /// The value of a map at a key, or the element of a set that equals it; `None` if there is none.
 pub(super) fn element(ty: &CqlType, value: &[u8], wanted: &[u8]) -> Result<Option<Vec<u8>>> {
     match ty {

@@ -18,6 +18,7 @@
 use std::borrow::Cow;
 
 use super::row::Source;
+use super::work::ExpressionWork;
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::frame::Value;
@@ -94,6 +95,9 @@ pub trait Env {
     /// The timestamp and the clock that the statement sees.
     fn time(&self) -> &StatementTime<'_>;
 
+    /// What its terms have taken.
+    fn work(&self) -> &ExpressionWork;
+
     /// The value bound to a marker.
     fn marker(&self, _marker: u16) -> Evaluated<'_> {
         unreachable!("the markers of a SELECT are evaluated before its rows")
@@ -119,6 +123,17 @@ pub trait Env {
         unreachable!("only rows have columns")
     }
 
+    /// Those elements of a column stored by element whose paths lie between two, both inside, as a collection; with
+    /// neither end all of them. Null if there are none.
+    fn elements_between<'e>(
+        &'e self,
+        _source: &'e Source,
+        _first: Option<&[u8]>,
+        _last: Option<&[u8]>,
+    ) -> Result<Evaluated<'e>> {
+        unreachable!("only rows have columns")
+    }
+
     /// The result of an aggregate.
     fn aggregate(&self, _slot: usize) -> Option<&[u8]> {
         unreachable!("only groups have aggregates")
@@ -134,6 +149,11 @@ impl Env for Bindings<'_> {
     #[inline]
     fn time(&self) -> &StatementTime<'_> {
         &self.time
+    }
+
+    #[inline]
+    fn work(&self) -> &ExpressionWork {
+        &self.work
     }
 
     #[inline]

@@ -38,6 +38,7 @@ pub use user::{
     AggregateFunctions, CalledName, NoUserFunctions, UserCallee, UserFunctions, failure,
 };
 
+use super::work::{ExpressionWork, work_of_call};
 use super::{Env, Evaluated, Term};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
@@ -59,6 +60,8 @@ pub struct Function {
     /// Whether a larger first argument never gives a smaller result while the other arguments stay the same: rows in
     /// the order of a column are then in that of the result, so that GROUP BY can use it.
     pub is_monotonic: bool,
+    /// Whether it sums a series of long numbers for a decimal, which takes time with the third power of its digits.
+    pub sums_series: bool,
     /// The function's code: of a row, or of a group.
     pub body: Body,
 }
@@ -67,6 +70,12 @@ impl Function {
     /// The function as a monotonic one.
     const fn monotonic(mut self) -> Function {
         self.is_monotonic = true;
+        self
+    }
+
+    /// The function as one that sums series.
+    const fn of_series(mut self) -> Function {
+        self.sums_series = true;
         self
     }
 
@@ -290,6 +299,8 @@ pub struct Call<'c> {
     pub time: &'c StatementTime<'c>,
     /// What `from_json` may make.
     json_budget: Option<&'c JsonBudget>,
+    /// What the expressions around it have taken.
+    work: &'c ExpressionWork,
     values: &'c [Option<&'c [u8]>],
 }
 
@@ -363,16 +374,16 @@ impl Signature {
             }
         }
         let values: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
-        self.call(&values, env.time(), env.json_budget()).map(Evaluated::made_or_null)
+        let work = env.work();
+        work.take(work_of_call(&self.arguments, &values, self.function.sums_series))?;
+        let result = self.call(&values, env)?;
+        work.take_bytes(result.as_ref().map_or(0, Vec::len))?;
+        Ok(Evaluated::made_or_null(result))
     }
 
     /// The result of a scalar function for these values.
-    fn call(
-        &self,
-        values: &[Option<&[u8]>],
-        time: &StatementTime<'_>,
-        json_budget: Option<&JsonBudget>,
-    ) -> Result<Option<Vec<u8>>> {
+    fn call(&self, values: &[Option<&[u8]>], env: &impl Env) -> Result<Option<Vec<u8>>> {
+        let time = env.time();
         if let Some(UserCallee::Function(function)) = &self.user {
             return user::call(function, values, time);
         }
@@ -383,7 +394,8 @@ impl Signature {
         if has_null && self.function.nulls == Nulls::GiveNull {
             return Ok(None);
         }
-        body(&Call { signature: self, time, json_budget, values })
+        let (json_budget, work) = (env.json_budget(), env.work());
+        body(&Call { signature: self, time, json_budget, work, values })
     }
 }
 

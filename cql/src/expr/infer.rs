@@ -43,7 +43,7 @@ impl Compiler<'_> {
     pub(super) fn infer(&mut self, draft: Draft<'_>, to: Option<&ExpectedType>) -> Result<Term> {
         let expr = draft.expr;
         let form = match draft.form {
-            Form::Typed(term) => return Ok(self.folded(term)),
+            Form::Typed(term) => return self.folded(term),
             Form::Hint(ty, inner) => return self.hint(expr, ty, *inner, to),
             form => form,
         };
@@ -76,7 +76,7 @@ impl Compiler<'_> {
             Form::Call(call) => self.call_for(call, to)?,
             Form::Typed(_) | Form::Hint(..) => unreachable!("returned above"),
         };
-        Ok(self.folded(term))
+        self.folded(term)
     }
 
     /// The type of what has none without a context: that of its parts, or the one expected.
@@ -338,8 +338,9 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A constant, if the term consists of nothing else. What fails does so when it is executed.
-    fn folded(&mut self, term: Term) -> Term {
+    /// A constant, if the term consists of nothing else. What fails does so when it is executed, but what takes too much
+    /// work is refused.
+    fn folded(&mut self, term: Term) -> Result<Term> {
         let pure = match &term.kind {
             // A cast stays one: the heading of a result column is another without it.
             Kind::Call(..) if term.is_cast() => false,
@@ -350,7 +351,7 @@ impl Compiler<'_> {
             _ => false,
         };
         if !pure {
-            return term;
+            return Ok(term);
         }
         let time = StatementTime {
             timestamp_us: 0,
@@ -362,12 +363,15 @@ impl Compiler<'_> {
         let mut bindings = Bindings::none(time);
         // JSON that passes the budget stays the text that it is.
         bindings.json_budget = self.json().budget.clone();
+        bindings.work = self.collected.work.clone();
         let value = term.eval(&bindings).map(Evaluated::into_bytes);
         self.json().budget = bindings.json_budget;
+        self.collected.work = bindings.work;
         match value {
-            Ok(Some(bytes)) => Term::constant(bytes, term.ty),
-            Ok(None) => Term::null(term.ty),
-            Err(_) => term,
+            Ok(Some(bytes)) => Ok(Term::constant(bytes, term.ty)),
+            Ok(None) => Ok(Term::null(term.ty)),
+            Err(error) if self.collected.work.is_over() => Err(error),
+            Err(_) => Ok(term),
         }
     }
 }

@@ -7,6 +7,9 @@ use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::limits::RESULT_BYTES_MAX;
 
+/// What putting a byte of a bound set or map into order takes beside reading it: 0.5 s for 900,000 entries of 8 bytes.
+const SORTED_BYTE_WORK: usize = 15;
+
 /// Everything a `SELECT` selects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
@@ -51,8 +54,13 @@ impl Selection {
     /// The values of the terms that are evaluated once.
     pub fn evaluate_once(&self, bindings: &Bindings<'_>) -> Result<Vec<Option<Vec<u8>>>> {
         let mut bytes = 0;
+        bindings.work.begin();
         let each = self.once.iter().map(|term| {
             let value = term.eval(bindings)?.into_bytes();
+            if matches!(term.kind, Kind::UnorderedMarker(_)) {
+                let sorted = value.as_ref().map_or(0, Vec::len);
+                bindings.work.take_bytes(sorted.saturating_mul(SORTED_BYTE_WORK))?;
+            }
             bytes += value.as_ref().map_or(0, Vec::len);
             check_result_bytes(bytes)?;
             Ok(value)

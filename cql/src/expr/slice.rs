@@ -4,9 +4,7 @@
 //! {1, 3, 5}[2..]  ──►  {3, 5}          {1, 3, 5}[..0]  ──►  null, as every empty collection
 //! ```
 
-use model::{CqlType, ordered};
-
-use super::{Env, Evaluated, Term, collection};
+use super::{Env, Evaluated, Kind, Source, Term, collection};
 use crate::error::Result;
 
 /// A slice of a collection by its keys.
@@ -28,25 +26,29 @@ impl KeySlice {
 
     /// The entries inside as a collection of the same type, null if there are none.
     pub(super) fn eval<'e>(&'e self, env: &'e impl Env) -> Result<Evaluated<'e>> {
-        let value = self.value.eval(env)?;
+        let value = match &self.value.kind {
+            Kind::Row(source @ Source::Elements(..)) => {
+                let [first, last] = self.paths(env)?;
+                return env.elements_between(source, first.as_deref(), last.as_deref());
+            }
+            _ => self.value.eval(env)?,
+        };
         let first = self.first.as_ref().map(|term| term.eval(env)).transpose()?;
         let last = self.last.as_ref().map(|term| term.eval(env)).transpose()?;
         let (first, last) = (first.as_ref(), last.as_ref());
         let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
         let (first, last) = (first.and_then(Evaluated::bytes), last.and_then(Evaluated::bytes));
+        env.work().take_walk(value.len())?;
         collection::slice(&self.value.ty, value, first, last).map(Evaluated::made_or_null)
     }
 
     /// The paths of the first and the last element inside, of a collection that is stored by element.
     pub(crate) fn paths(&self, env: &impl Env) -> Result<[Option<Vec<u8>>; 2]> {
-        let (CqlType::Map { key, .. } | CqlType::Set { element: key, .. }) = &self.value.ty else {
-            unreachable!("only maps and sets have slices")
-        };
         let mut paths = [None, None];
         for (path, end) in paths.iter_mut().zip(self.ends()) {
             let Some(end) = end.map(|term| term.eval(env)).transpose()? else { continue };
             let Some(bytes) = end.bytes() else { continue };
-            ordered::encode(key, bytes, path.insert(Vec::new()))?;
+            *path = Some(collection::path_of(&self.value.ty, bytes)?);
         }
         Ok(paths)
     }

@@ -35,7 +35,7 @@ pub use part::{OpenGroup, ResultPart};
 use super::view::{ClusteringValues, RowParts, RowView};
 use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
-use crate::expr::{Selection, check_result_bytes};
+use crate::expr::{ExpressionWork, Selection, check_result_bytes};
 use crate::limits::{PAGE_ANSWER_BYTES, RESULT_BYTES_MAX};
 use crate::planted::{Bug, planted};
 
@@ -96,6 +96,8 @@ pub struct ResultEncoder<'a> {
     /// Bytes that the open group keeps.
     group_bytes: usize,
     once: Vec<Option<Vec<u8>>>,
+    /// What the expressions of the last row have taken, those of the groups that it ended included.
+    work: ExpressionWork,
     clustering: ClusteringValues,
     /// Present if stored values may have an old form.
     old_form: Option<OldForm>,
@@ -136,6 +138,7 @@ impl<'a> ResultEncoder<'a> {
             is_cut: false,
             group_bytes: 0,
             once: selection.evaluate_once(bindings)?,
+            work: ExpressionWork::default(),
             clustering: ClusteringValues::default(),
             old_form: shape.has_old_form.then(OldForm::default),
             grouping,
@@ -152,6 +155,7 @@ impl<'a> ResultEncoder<'a> {
         if let Some(grouping) = self.grouping.take()
             && (grouping.current.is_some() || (grouping.by.is_none() && self.rows == 0))
         {
+            self.work.begin();
             self.end_group(&grouping)?;
         }
         self.keep_first();
@@ -292,7 +296,7 @@ impl<'a> ResultEncoder<'a> {
     /// `row_at`.
     fn put(&mut self, partition: &PartitionRef<'_>, row: Option<RowRef<'_>>) -> Result<bool> {
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
-        let parts = RowParts { partition, clustering, row, once, time };
+        let parts = RowParts { partition, clustering, row, once, time, work: &self.work };
         let mut view = RowView::new(self.table, parts);
         view.find(&self.selection.wanted);
         for output in &self.selection.outputs {
@@ -336,7 +340,7 @@ impl<'a> ResultEncoder<'a> {
         }
         let wanted = &self.selection.wanted;
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
-        let parts = RowParts { partition, clustering, row, once, time };
+        let parts = RowParts { partition, clustering, row, once, time, work: &self.work };
         let mut view = RowView::new(self.table, parts);
         view.find(wanted);
         self.group_bytes = grouping.add(self.selection, &view, key)?;
@@ -361,7 +365,7 @@ impl<'a> ResultEncoder<'a> {
         let mut group = [partition_key, &key[..length]].concat();
         let Some(function) = function else { return Ok(group) };
         let (clustering, once, time) = (&self.clustering, &self.once[..], &self.time);
-        let parts = RowParts { partition, clustering, row, once, time };
+        let parts = RowParts { partition, clustering, row, once, time, work: &self.work };
         function.put(&RowView::new(self.table, parts), &mut group)?;
         Ok(group)
     }
@@ -379,7 +383,7 @@ impl<'a> ResultEncoder<'a> {
         let nothing = vec![None; self.selection.firsts.len()];
         let firsts = if grouping.current.is_some() { &grouping.firsts } else { &nothing };
         let (once, time) = (&self.once, &self.time);
-        let group = Group { firsts, aggregates: &aggregates, once, time };
+        let group = Group { firsts, aggregates: &aggregates, once, time, work: &self.work };
         let start = self.out.len();
         for output in &self.selection.outputs {
             output.put(&group, self.out)?;
@@ -414,6 +418,7 @@ impl RowSink for ResultEncoder<'_> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Flow {
+        self.work.begin();
         if self.error.is_some() {
             return Flow::Enough;
         }
@@ -434,5 +439,10 @@ impl RowSink for ResultEncoder<'_> {
     #[inline]
     fn is_costly(&self) -> bool {
         self.selection.calls_users
+    }
+
+    #[inline]
+    fn row_work(&self) -> usize {
+        usize::try_from(self.work.done()).unwrap_or(usize::MAX)
     }
 }

@@ -20,13 +20,21 @@ use model::row::{Cell, collected};
 use super::view::RowView;
 use crate::bind::StatementTime;
 use crate::error::Result;
-use crate::expr::{Env, Evaluated, Source, StampKind, Term};
+use crate::expr::{Env, Evaluated, ExpressionWork, Source, StampKind, Term};
 use crate::frame::writer;
+
+/// Bytes that a stamp of an element counts as, walked and made.
+const STAMP_BYTES: usize = 32;
 
 impl Env for RowView<'_> {
     #[inline]
     fn time(&self) -> &StatementTime<'_> {
         self.parts.time
+    }
+
+    #[inline]
+    fn work(&self) -> &ExpressionWork {
+        self.parts.work
     }
 
     #[inline]
@@ -48,6 +56,21 @@ impl Env for RowView<'_> {
             _ => return self.column_made(source),
         })
     }
+
+    fn elements_between<'e>(
+        &'e self,
+        source: &'e Source,
+        first: Option<&[u8]>,
+        last: Option<&[u8]>,
+    ) -> Result<Evaluated<'e>> {
+        let Source::Elements(column, place, ty) = source else {
+            unreachable!("no other column has elements")
+        };
+        let cells = self.elements(*column, *place, (first, last));
+        let collection = collected(ty, cells)?;
+        self.parts.work.take_walk(collection.as_ref().map_or(0, Vec::len))?;
+        Ok(Evaluated::made_or_null(collection))
+    }
 }
 
 impl RowView<'_> {
@@ -58,40 +81,34 @@ impl RowView<'_> {
                 .map_or(Evaluated::Null, Evaluated::Bytes)
         };
         Ok(match source {
-            Source::Elements(column, place, ty) => {
-                Evaluated::made_or_null(collected(ty, self.elements(*column, *place))?)
-            }
+            Source::Elements(..) => self.elements_between(source, None, None)?,
             Source::Stamp(kind, column, place) => {
-                stamped(*kind, self.elements(*column, *place).next())
+                stamped(*kind, self.elements(*column, *place, (None, None)).next())
             }
-            Source::Stamps(kind, column, place) => Evaluated::made_or_null(stamps(
-                *kind,
-                self.elements(*column, *place),
-                self.parts.time,
-            )),
+            Source::Stamps(kind, column, place) => {
+                let cells = self.elements(*column, *place, (None, None));
+                self.stamps(*kind, cells)?
+            }
             Source::StampOfPart(kind, column, place, part) => match part.eval(self)? {
-                Evaluated::Bytes(_) => stamped(*kind, self.elements(*column, *place).next()),
+                Evaluated::Bytes(_) => {
+                    stamped(*kind, self.elements(*column, *place, (None, None)).next())
+                }
                 _ => Evaluated::Null,
             },
             Source::StampsOfSlice(kind, column, place, slice) => {
                 let [first, last] = slice.paths(self)?;
-                let is_inside = |cell: &Cell<'_>| {
-                    let is_behind = |end: &Vec<u8>| cell.path >= Some(&end[..]);
-                    let is_before = |end: &Vec<u8>| cell.path <= Some(&end[..]);
-                    first.as_ref().is_none_or(is_behind) && last.as_ref().is_none_or(is_before)
-                };
-                let cells = self.elements(*column, *place).filter(is_inside);
-                Evaluated::made_or_null(stamps(*kind, cells, self.parts.time))
+                let ends = (first.as_deref(), last.as_deref());
+                self.stamps(*kind, self.elements(*column, *place, ends))?
             }
             Source::StampOfField(kind, column, place, index) => {
                 let path = index.to_be_bytes();
-                let mut cells = self.elements(*column, *place);
-                stamped(*kind, cells.find(|cell| cell.path == Some(&path[..])))
+                let only = Some(&path[..]);
+                stamped(*kind, self.elements(*column, *place, (only, only)).next())
             }
             Source::StampOfKey(kind, column, place, ty, key) => {
                 let Some(path) = self.path_of(ty, key)? else { return Ok(Evaluated::Null) };
-                let mut cells = self.elements(*column, *place);
-                stamped(*kind, cells.find(|cell| cell.path == Some(&path[..])))
+                let only = Some(&path[..]);
+                stamped(*kind, self.elements(*column, *place, (only, only)).next())
             }
             Source::Token => Evaluated::made(self.token().to_be_bytes().to_vec()),
             Source::Regular(_)
@@ -99,6 +116,18 @@ impl RowView<'_> {
             | Source::PartitionKey(_)
             | Source::Static(_) => unreachable!("read without being made"),
         })
+    }
+
+    /// When each of the cells was written, or for how many seconds it lives.
+    fn stamps<'r>(
+        &self,
+        kind: StampKind,
+        cells: impl Iterator<Item = Cell<'r>>,
+    ) -> Result<Evaluated<'_>> {
+        let mut count = 0;
+        let stamps = stamps(kind, cells.inspect(|_| count += 1), self.parts.time);
+        self.parts.work.take_walk(count * STAMP_BYTES)?;
+        Ok(Evaluated::made_or_null(stamps))
     }
 
     /// The path that the element of a set or map with this key has; `None` for a null key.

@@ -7,25 +7,73 @@
 //! ```
 //!
 //! 1. `RowView::find` puts the cells of wanted columns into slots; of a column with several cells the first. All of them
-//!    `elements` gives, in another walk.
+//!    `elements` gives, in another walk. From the second such walk of a long row on it begins near what is wanted, by marks
+//!    that were set in a walk over the row: a SELECT may name thousands of elements of one map.
 //! 2. Values of the clustering key are decoded once a row, into memory that is kept. Values of the partition key are
 //!    found when they are asked for.
 //!
 //! Invariants: wanted columns ascend, as cells do; values of cells are lent from where the row lies. Not here: what
 //! terms make of cells (`source.rs`), which columns are wanted (`expr/row.rs`).
 
+use std::cell::{Cell as Shared, OnceCell};
+
 use model::key::partition_key_value;
 use model::read::PartitionRef;
-use model::row::{Cell, ClusteringReader, RowRef, Written};
+use model::row::{Cell, Cells, ClusteringReader, RowRef, Written};
 use model::schema::{Column, ColumnId, Table};
 use smallvec::SmallVec;
 
 use crate::bind::StatementTime;
 use crate::error::Result;
-use crate::expr::{InStatic, Wanted};
+use crate::expr::{ExpressionWork, InStatic, Wanted};
+use crate::steps::step;
 
 /// How many cells of a row are kept without allocating. Static ones are asked for seldom: none are.
 const INLINE: usize = 16;
+
+/// Cells from one mark of a long row to the next.
+const MARKED_CELLS: usize = 64;
+/// A row of fewer bytes has no marks: a walk over it is short.
+const MARKED_ROW_BYTES: usize = 2 << 10;
+
+/// A place in a row, before a cell of this column and path.
+struct Mark<'r> {
+    column: ColumnId,
+    path: Option<&'r [u8]>,
+    cells: Cells<'r>,
+}
+
+/// The marks of a long row, which are set when it is walked for the second time.
+#[derive(Default)]
+struct Marks<'r> {
+    walks: Shared<u32>,
+    marks: OnceCell<Vec<Mark<'r>>>,
+}
+
+impl<'r> Marks<'r> {
+    /// The cells of a row from the first on that has this column, and a path that is not before `first`. Nearly: cells
+    /// before them come first.
+    fn cells_near(&self, row: RowRef<'r>, column: ColumnId, first: Option<&[u8]>) -> Cells<'r> {
+        self.walks.set(self.walks.get().saturating_add(1));
+        if self.walks.get() == 1 || row.bytes().len() < MARKED_ROW_BYTES {
+            return row.cells();
+        }
+        let marks = self.marks.get_or_init(|| marks_of(row));
+        let behind = marks.partition_point(|mark| (mark.column, mark.path) < (column, first));
+        behind.checked_sub(1).map_or_else(|| row.cells(), |at| marks[at].cells.clone())
+    }
+}
+
+fn marks_of(row: RowRef<'_>) -> Vec<Mark<'_>> {
+    let (mut marks, mut cells) = (Vec::new(), row.cells());
+    loop {
+        let before = cells.clone();
+        let Some(Cell { column, path, .. }) = cells.next() else { return marks };
+        marks.push(Mark { column, path, cells: before });
+        step(MARKED_CELLS);
+        let _ = cells.nth(MARKED_CELLS - 2);
+    }
+}
 
 /// The cells of one row that are wanted, in the order they are wanted.
 type Slots<'r> = SmallVec<[Option<Cell<'r>>; INLINE]>;
@@ -98,6 +146,8 @@ pub(super) struct RowParts<'r> {
     pub(super) once: &'r [Option<Vec<u8>>],
     /// The timestamp and the clock that the statement sees.
     pub(super) time: &'r StatementTime<'r>,
+    /// What the terms of the row have taken.
+    pub(super) work: &'r ExpressionWork,
 }
 
 /// One row of storage, with the cells that are wanted of it.
@@ -107,6 +157,8 @@ pub struct RowView<'r> {
     key_columns: usize,
     cells: Slots<'r>,
     static_cells: Vec<Option<Cell<'r>>>,
+    marks: Marks<'r>,
+    static_marks: Marks<'r>,
 }
 
 impl<'r> RowView<'r> {
@@ -114,7 +166,14 @@ impl<'r> RowView<'r> {
     #[inline(always)]
     pub(super) fn new(table: &Table, parts: RowParts<'r>) -> RowView<'r> {
         let key_columns = table.partition_key().len();
-        RowView { parts, key_columns, cells: Slots::new(), static_cells: Vec::new() }
+        RowView {
+            parts,
+            key_columns,
+            cells: Slots::new(),
+            static_cells: Vec::new(),
+            marks: Marks::default(),
+            static_marks: Marks::default(),
+        }
     }
 
     /// Finds the cells that are wanted. Apart from `new`, on the view where it lies: the slots are long to move.
@@ -155,14 +214,24 @@ impl<'r> RowView<'r> {
         self.static_cells.get(slot)?.as_ref()
     }
 
-    /// All cells of a column that is stored by element.
-    pub fn elements(
+    /// The cells of a column that is stored by element, from the path `first` to `last`, both inside; with neither all.
+    pub fn elements<'p>(
         &self,
         column: ColumnId,
         in_static: InStatic,
-    ) -> impl Iterator<Item = Cell<'r>> + use<'r> {
+        (first, last): (Option<&'p [u8]>, Option<&'p [u8]>),
+    ) -> impl Iterator<Item = Cell<'r>> + use<'r, 'p> {
         let RowParts { partition, row, .. } = &self.parts;
-        let row = if in_static == InStatic::Yes { partition.static_row } else { *row };
-        row.into_iter().flat_map(|row| row.cells()).filter(move |cell| cell.column == column)
+        let (row, marks) = match in_static {
+            InStatic::Yes => (partition.static_row, &self.static_marks),
+            InStatic::No => (*row, &self.marks),
+        };
+        let cells = row.map(|row| marks.cells_near(row, column, first));
+        let is_before = move |cell: &Cell<'r>| (cell.column, cell.path) < (column, first);
+        let is_inside = move |cell: &Cell<'r>| {
+            cell.column == column && last.is_none_or(|last| cell.path <= Some(last))
+        };
+        let cells = cells.into_iter().flatten().inspect(|_| step(1));
+        cells.skip_while(is_before).take_while(is_inside)
     }
 }

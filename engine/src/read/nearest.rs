@@ -114,7 +114,7 @@ pub async fn give_nearest<S: RowSink + ?Sized>(
         if row.give(sink) == Flow::Enough {
             break;
         }
-        if quantum.is_used_up(row.bytes()) {
+        if quantum.is_used_up(row.bytes(), sink) {
             pause.take().await;
         }
     }

@@ -291,6 +291,7 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             return Ok(NextWanted::Partition);
         }
         let flow = self.sink.row(partition, clustering, row);
+        self.work_bytes = self.work_bytes.saturating_add(self.sink.row_work());
         if self.is_costly {
             self.work_rows += COSTLY_ROW_WORK;
         }

@@ -19,11 +19,11 @@ impl Quantum {
         Quantum { rows: 0, bytes: 0, is_costly: sink.is_costly() }
     }
 
-    /// Counts a row of so many bytes that was given; whether it is time for a pause: after [`READ_QUANTUM_ROWS`] or
-    /// [`READ_QUANTUM_BYTES`], or a row with which the sink was busy for long.
-    pub fn is_used_up(&mut self, bytes: usize) -> bool {
+    /// Counts a row of so many bytes that was given to `sink`; whether it is time for a pause: after
+    /// [`READ_QUANTUM_ROWS`] or [`READ_QUANTUM_BYTES`], or a row with which the sink was busy for long.
+    pub fn is_used_up(&mut self, bytes: usize, sink: &(impl RowSink + ?Sized)) -> bool {
         self.rows += 1;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes).saturating_add(sink.row_work());
         let is_over = self.rows >= READ_QUANTUM_ROWS || self.bytes >= READ_QUANTUM_BYTES;
         let is_due = is_over || self.is_costly;
         if is_due {

@@ -24,7 +24,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::limits::{FILTER_VALUES_OF_ROW, READ_QUANTUM_ROWS};
+use crate::limits::{FILTER_VALUES_OF_ROW, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
 use crate::memtable::Memtable;
 
 fn definition() -> schema::Table {
@@ -93,7 +93,15 @@ impl RowSink for Taken {
         self.0.push((partition.key[0], stat, clustering.map(<[u8]>::to_vec), row));
         Flow::More
     }
+
+    fn row_work(&self) -> usize {
+        let last = self.0.last().and_then(|given| given.3);
+        if last == Some(LABORIOUS) { READ_QUANTUM_BYTES } else { 0 }
+    }
 }
+
+/// The value of rows that take the sink a quantum of work.
+const LABORIOUS: u8 = 200;
 
 /// What a command should give, without regard to pages.
 fn expected(world: &World, deleted: &[(u8, u8, u8)], command: &ReadCommand) -> Vec<Given> {
@@ -422,6 +430,18 @@ fn values_that_a_filter_changes_for_each_row_are_work() {
         analysis: in_form,
     }];
     assert!(pauses_of(&record(&world, &[]), &refusing) >= 8, "one for each row");
+}
+
+/// Before: a read asked after as many bytes as rows have, whatever their taker did with them: expressions of 32 rows took
+/// seconds in one step.
+#[test]
+fn a_read_asks_whether_to_pause_after_rows_that_take_much_work() {
+    let rows = |value: u8| (0..20).map(|at| (at, value)).collect();
+    for (value, at_least) in [(1, 0), (LABORIOUS, 20)] {
+        let world: World = [(1, (None, rows(value)))].into();
+        let asked = pauses_of(&record(&world, &[]), &any_whole());
+        assert_eq!(asked, at_least, "{value}");
+    }
 }
 
 fn any_whole() -> ReadCommand {

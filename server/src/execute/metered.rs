@@ -76,6 +76,11 @@ impl RowSink for Metered<'_, '_> {
     }
 
     #[inline]
+    fn row_work(&self) -> usize {
+        self.encoder.row_work()
+    }
+
+    #[inline]
     fn is_costly(&self) -> bool {
         self.encoder.is_costly()
     }
@@ -114,6 +119,11 @@ impl RowSink for InPass<'_, '_> {
         let flow = self.encoder.row(partition, clustering, row);
         self.is_long = self.encoder.held_bytes() > self.bytes_max;
         if self.is_long { Flow::Enough } else { flow }
+    }
+
+    #[inline]
+    fn row_work(&self) -> usize {
+        self.encoder.row_work()
     }
 
     #[inline]

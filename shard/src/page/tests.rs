@@ -106,12 +106,16 @@ proptest! {
     }
 }
 
-/// Takes a row for long, or not.
-struct Slow(bool);
+/// Takes a row for long, or not, and with so much work.
+struct Slow(bool, usize);
 
 impl RowSink for Slow {
     fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
         Flow::More
+    }
+
+    fn row_work(&self) -> usize {
+        self.1
     }
 
     fn is_costly(&self) -> bool {
@@ -120,16 +124,23 @@ impl RowSink for Slow {
 }
 
 /// Before: the rows of a piece went to functions of users in one step, which took so long that the statement failed;
-/// and what takes no time was given without a pause, however much it was.
+/// and what takes no time was given without a pause, however much it was. And what expressions did with the bytes of a row
+/// did not count.
 #[test]
 fn rows_of_another_core_are_given_with_pauses() {
     let mut page = Page::new();
     let rows: Vec<Flat> = (0..320).map(|k| (k, vec![k as u8], None, None, None)).collect();
     give(&rows, &mut page);
-    for (is_costly, pauses) in [(true, 320), (false, 320 / engine::limits::READ_QUANTUM_ROWS)] {
+    const WORK: usize = engine::limits::READ_QUANTUM_BYTES / 2;
+    for (is_costly, work, pauses) in [
+        (true, 0, 320),
+        (false, 0, 320 / engine::limits::READ_QUANTUM_ROWS),
+        (false, WORK, 160),
+        (false, usize::MAX, 320),
+    ] {
         let paused = std::cell::Cell::new(0);
         let pause = async || paused.set(paused.get() + 1);
-        block_on(page.replay_in_turns(None, &mut Slow(is_costly), &pause));
+        block_on(page.replay_in_turns(None, &mut Slow(is_costly, work), &pause));
         assert_eq!(paused.get(), pauses);
     }
 }

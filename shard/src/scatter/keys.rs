@@ -197,7 +197,7 @@ impl<'s> KeysWalk<'s> {
             if self.sink.row(&entry.partition, entry.clustering, entry.row) == Flow::Enough {
                 break Given::Until(place.resume());
             }
-            if quantum.is_used_up(entry.bytes as usize) {
+            if quantum.is_used_up(entry.bytes as usize, &self.sink) {
                 pause().await;
             }
         };

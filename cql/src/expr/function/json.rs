@@ -15,7 +15,8 @@ use model::types::{collection_elements, tuple_fields, vector_elements};
 
 use super::{Call, table};
 use crate::error::{Error, Result};
-use crate::expr::{Env, Term};
+use crate::expr::work::work_of_number;
+use crate::expr::{Env, ExpressionWork, Term};
 use crate::json::{self, JsonBudget, JsonError, cut};
 use crate::limits::FROM_JSON_BYTES_MAX;
 use crate::literal::{check_number_bytes, timestamp_text, to_text};
@@ -25,7 +26,9 @@ pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let ty = call.ty(0);
     let has_empty = matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob);
     let value = call.optional(0).filter(|value| has_empty || !value.is_empty());
-    json_text(ty, value).map(|text| Some(text.into_bytes()))
+    let mut out = Json::counted(call.work);
+    put(ty, value, &mut out)?;
+    Ok(Some(out.text.into_bytes()))
 }
 
 /// `from_json`: the value of its receiver's type that a text is.
@@ -61,7 +64,7 @@ pub(crate) fn json_prefix(name: &str) -> Result<String> {
 
 /// A row as JSON text: each value behind what stands before it.
 pub(in crate::expr) fn json_object(entries: &[(String, Term)], env: &impl Env) -> Result<Vec<u8>> {
-    let mut out = Json::default();
+    let mut out = Json::counted(env.work());
     out.push('{')?;
     let mut first = true;
     for (prefix, term) in entries {
@@ -86,11 +89,17 @@ pub fn json_text(ty: &CqlType, value: Option<&[u8]>) -> Result<String> {
 
 /// JSON text as it grows, no longer than a cell may be: keys in keys are escaped at each level, which doubles them.
 #[derive(Default)]
-struct Json {
+struct Json<'w> {
     text: String,
+    /// What the expressions around it have taken, if that is counted.
+    work: Option<&'w ExpressionWork>,
 }
 
-impl Json {
+impl<'w> Json<'w> {
+    fn counted(work: &'w ExpressionWork) -> Json<'w> {
+        Json { text: String::new(), work: Some(work) }
+    }
+
     fn push_str(&mut self, piece: &str) -> Result<()> {
         if piece.len() > CELL_BYTES_MAX - self.text.len() {
             let text = format!("the JSON text of a value has more than {CELL_BYTES_MAX} bytes");
@@ -175,7 +184,7 @@ fn put_list<'v>(
 
 /// A key of a JSON object is a string, whatever it is in CQL.
 fn put_key(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {
-    let mut key = Json::default();
+    let mut key = Json { text: String::new(), work: out.work };
     put(ty, Some(value), &mut key)?;
     let key = key.text;
     if key.starts_with('"') { out.push_str(&key) } else { put_string(&key, out) }
@@ -193,6 +202,9 @@ fn put_scalar(ty: &CqlType, value: &[u8], out: &mut Json) -> Result<()> {
     if check_number_bytes(ty, value).is_err() {
         // Its digits would take minutes: the bytes, as of a blob, so that it does not refuse the rows beside it.
         return put_string(&to_text(&CqlType::Blob, value)?, out);
+    }
+    if let Some(work) = out.work {
+        work.take(work_of_number(ty, value))?;
     }
     let is_bare = table::is_number(ty) || *ty == CqlType::Boolean;
     let text = match ty {

@@ -142,9 +142,9 @@ static FUNCTIONS: &[Function] = &[
     pure(&["from_json", "fromjson"], ONE_TEXT, Gives::Receiver, json::from_json),
     // Numbers.
     pure(&["abs"], Takes::OneOf(NUMBER), Gives::First, math::abs),
-    pure(&["exp"], Takes::OneOf(NUMBER), Gives::First, math::exp),
-    pure(&["log"], Takes::OneOf(NUMBER), Gives::First, math::log),
-    pure(&["log10"], Takes::OneOf(NUMBER), Gives::First, math::log10),
+    pure(&["exp"], Takes::OneOf(NUMBER), Gives::First, math::exp).of_series(),
+    pure(&["log"], Takes::OneOf(NUMBER), Gives::First, math::log).of_series(),
+    pure(&["log10"], Takes::OneOf(NUMBER), Gives::First, math::log10).of_series(),
     pure(&["round"], Takes::OneOf(NUMBER), Gives::First, math::round),
     // Collections.
     pure(&["collection_count"], COLLECTION, Gives::This(Int), collection::count),
@@ -280,7 +280,7 @@ const fn pure(
     body: Scalar,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::GiveNull, Body::Scalar(body));
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false }
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
 }
 
 /// A pure function that is asked of nulls too.
@@ -291,12 +291,13 @@ const fn of_nulls(
     body: Scalar,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Scalar(body));
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false }
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
 }
 
 const fn impure(names: &'static [&'static str], gives: Gives, body: Scalar) -> Function {
     let (purity, nulls, body) = (Purity::Impure, Nulls::GiveNull, Body::Scalar(body));
-    Function { names, takes: Takes::OneOf(NONE), gives, purity, nulls, body, is_monotonic: false }
+    let takes = Takes::OneOf(NONE);
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
 }
 
 const fn operator(
@@ -314,7 +315,7 @@ const fn aggregate(
     aggregate: Aggregate,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Aggregate(aggregate));
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false }
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
 }
 
 /// Every function that a statement can call by name.

@@ -66,6 +66,7 @@ pub(in crate::expr) static USER_FUNCTION: Function = Function {
     purity: Purity::Impure,
     nulls: Nulls::Taken,
     is_monotonic: false,
+    sums_series: false,
     body: Body::Scalar(|_| unreachable!("its callee is called")),
 };
 
@@ -77,6 +78,7 @@ pub(in crate::expr) static USER_AGGREGATE: Function = Function {
     purity: Purity::Impure,
     nulls: Nulls::Taken,
     is_monotonic: false,
+    sums_series: false,
     body: Body::Aggregate(Aggregate::User),
 };
 

@@ -16,7 +16,7 @@ use super::Shape;
 use crate::bind::StatementTime;
 use crate::error::Result;
 use crate::expr::function::Accumulator;
-use crate::expr::{Env, Evaluated, Selection, check_result_bytes};
+use crate::expr::{Env, Evaluated, ExpressionWork, Selection, check_result_bytes};
 use crate::rows::view::RowView;
 
 /// The rows of a group so far.
@@ -137,11 +137,16 @@ pub(super) struct Group<'g> {
     pub(super) aggregates: &'g [Option<Vec<u8>>],
     pub(super) once: &'g [Option<Vec<u8>>],
     pub(super) time: &'g StatementTime<'g>,
+    pub(super) work: &'g ExpressionWork,
 }
 
 impl Env for Group<'_> {
     fn time(&self) -> &StatementTime<'_> {
         self.time
+    }
+
+    fn work(&self) -> &ExpressionWork {
+        self.work
     }
 
     fn once(&self, slot: usize) -> Option<&[u8]> {

@@ -74,6 +74,7 @@ impl ResultEncoder<'_> {
         if grouping.by.is_none() {
             open = grouping.take_open();
         } else if grouping.current.is_some() {
+            self.work.begin();
             self.end_group(&grouping)?;
         }
         Ok(ResultPart { bytes: self.out.split_off(self.start), rows: self.rows, open })

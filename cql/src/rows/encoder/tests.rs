@@ -1,4 +1,5 @@
-//! Rows of an answer: many columns, cells that are selected often, pages by groups, and values stored in old forms.
+//! Rows of an answer: many columns, cells that are selected often, expressions that take much work, pages by groups, and
+//! values stored in old forms.
 //!
 //! Each test asks statements of a database in memory (`testing.rs`).
 //!
@@ -9,7 +10,10 @@ use model::key::{put_clustering, put_partition_key};
 use model::row::{Cell, RowHead};
 use model::{MutationBuilder, RowBuilder, Token};
 
+use crate::frame::Value;
+use crate::frame::request::ValueList;
 use crate::limits::RESULT_BYTES_MAX;
+use crate::steps::steps_of;
 use crate::testing::Database;
 
 /// More cells of a row than have a slot without allocating, static ones beside them, and some of them missing.
@@ -54,10 +58,107 @@ fn a_row_that_selects_a_large_cell_often_is_refused_before_it_is_made() {
         assert_eq!(error, "a value has more than 16711680 bytes");
     }
     let sum = vec!["v"; 30].join(" + ");
+    let error = db.err(&format!("SELECT {sum} FROM t"));
+    assert!(error.starts_with(TOO_MUCH_WORK), "{error}");
+    db.ok(&format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(9 << 20)));
     assert_eq!(
-        db.err(&format!("SELECT {sum} FROM t")),
+        db.err("SELECT v + v FROM t"),
         "the operation 'text + text' failed: the text has more than 16711680 bytes"
     );
+}
+
+/// How the error begins of expressions that take too much work.
+const TOO_MUCH_WORK: &str = "the expressions of one row or statement take more than 33554432 units";
+
+/// Before: each element was looked for in a map that was put together anew: 3,000 of a map of 60,000 entries took a core
+/// seconds in one step.
+#[test]
+fn elements_of_a_long_collection_are_found_without_a_walk_for_each() {
+    const ENTRIES: usize = 20_000;
+    const SELECTED: usize = 500;
+    let mut db = Database::with("k int PRIMARY KEY, a text, m map<int, int>, s set<int>, z text");
+    let all = |one: &dyn Fn(usize) -> String| (0..ENTRIES).map(one).collect::<Vec<_>>().join(", ");
+    let (map, set) = (all(&|n| format!("{n}: {}", n + 1)), all(&|n| n.to_string()));
+    db.ok(&format!(
+        "INSERT INTO t (k, a, m, s, z) VALUES (1, 'a', {{{map}}}, {{{set}}}, 'z') USING TIMESTAMP 7"
+    ));
+    let each = |one: &dyn Fn(usize) -> String| {
+        let step = ENTRIES / SELECTED;
+        (0..SELECTED).map(|n| one(n * step + 3)).collect::<Vec<_>>().join(", ")
+    };
+    for (selected, shown) in [
+        (each(&|n| format!("m[{n}]")), each(&|n| (n + 1).to_string())),
+        (each(&|n| format!("s[{n}]")), each(&|n| n.to_string())),
+        (each(&|n| format!("m[{n}..{n}]")), each(&|n| format!("{{\"{n}\": {}}}", n + 1))),
+        (each(&|n| format!("writetime(s[{n}])")), each(&|_| "7".to_owned())),
+        (each(&|n| format!("maxwritetime(m[{n}..{n}])")), each(&|_| "7".to_owned())),
+        (each(&|n| format!("s[..-{n}]")), each(&|_| "null".to_owned())),
+    ] {
+        let text = format!("SELECT a, {selected}, z FROM t");
+        let (steps, got) = steps_of(|| db.ok(&text));
+        assert!(got == format!("\"a\", {shown}, \"z\""), "{}: {}", &text[..40], &got[..80]);
+        assert!(steps < 10 * ENTRIES + 300 * SELECTED, "{}: {steps}", &text[..40]);
+    }
+}
+
+/// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms of
+/// 1000 digits, and numbers of 60 KB as JSON.
+#[test]
+fn expressions_that_take_too_much_work_are_refused() {
+    const MIB: usize = 1 << 20;
+    let columns = "k int PRIMARY KEY, b blob, d decimal, v varint, l list<frozen<list<varint>>>, \
+                   f frozen<map<int, blob>>";
+    let mut db = Database::with(columns);
+    let zeros = "00".repeat(MIB);
+    let number = format!("1{}", "7".repeat(60_000));
+    let (digits, numbers) = ("3".repeat(1000), [&number[..]; 10].join(", "));
+    db.ok(&format!(
+        "INSERT INTO t (k, b, d, v, l, f) \
+         VALUES (1, 0x{zeros}, 1.{digits}, {number}, [[{numbers}]], {{1: 0x{zeros}}})"
+    ));
+    for (one, taken, refused) in [
+        ("mask_hash(b)", 31, 32),
+        ("mask_hash((blob)?)", 31, 32),
+        ("[b, b]", 10, 20),
+        ("log(d)", 2, 3),
+        ("exp(1 + 1e-999)", 2, 3),
+        ("v % 3", 30, 50),
+        ("to_json(l)", 3, 10),
+        ("f[2]", 100, 130),
+        ("f[2..]", 100, 130),
+    ] {
+        let mut run = |times: usize| {
+            let mut values = ValueList::new();
+            let value = vec![1; MIB];
+            (0..times * one.matches('?').count()).for_each(|_| values.push(Value::Bytes(&value)));
+            db.run(&format!("SELECT {} FROM t", vec![one; times].join(", ")), &values)
+        };
+        assert!(run(taken).is_ok(), "{one}");
+        let error = run(refused).expect_err(one).to_string();
+        assert!(error.starts_with(TOO_MUCH_WORK), "{one}: {error}");
+    }
+    let write = "INSERT INTO t (k, b) VALUES (1, mask_hash((blob)?)); ".repeat(32);
+    let (mut values, value) = (ValueList::new(), vec![1; MIB]);
+    (0..32).for_each(|_| values.push(Value::Bytes(&value)));
+    let batch = format!("BEGIN UNLOGGED BATCH {write} APPLY BATCH");
+    let error = db.run(&batch, &values).expect_err("a hash for each").to_string();
+    assert!(error.starts_with(TOO_MUCH_WORK), "{error}");
+}
+
+/// Before: a reader paused after as many bytes as rows have, however often expressions went through them.
+#[test]
+fn a_reader_is_told_what_the_expressions_of_a_row_take() {
+    let mut db = Database::with("k int PRIMARY KEY, v text");
+    db.ok(&format!("INSERT INTO t (k, v) VALUES (1, '{}')", "x".repeat(1000)));
+    for (selected, least, most) in [
+        ("v".to_owned(), 0, 0),
+        (vec!["mask_hash(v)"; 100].join(", "), 100_000, 120_000),
+        (vec!["max(mask_hash(v))"; 100].join(", "), 100_000, 120_000),
+    ] {
+        db.ok(&format!("SELECT {selected} FROM t"));
+        let work = db.row_work.get();
+        assert!((least..=most).contains(&work), "{work}");
+    }
 }
 
 /// Before: 92 rows of 70 times the same 10 KB, measured as they are stored, were more than a result may be.

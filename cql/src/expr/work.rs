@@ -1,0 +1,134 @@
+//! The work of expressions, counted before it is done: no step of a core may take seconds for one row or one statement.
+//!
+//! ```text
+//! a call          64, the bytes of its arguments and of its result
+//!                 + (bytes of its varints and decimals)² / 640      multiplying, dividing, showing as text
+//!                 + (64 + bytes of a varint or decimal)³ / 8        exp, log, log10
+//! m[k], m[a..b]   the bytes that are walked / 4
+//! a list, a map   the bytes that are put together, or put into order
+//! ```
+//!
+//! 1. A unit is a nanosecond or two: a SHA-512 takes 2 ns a byte, a walk over short elements 0.3 ns, a logarithm of
+//!    1000 digits some 30 ms.
+//! 2. What one row takes is counted from 0 (`rows/encoder.rs`), and so is what the values of one statement take
+//!    (`Bindings`), and what its constants take when it is compiled (`infer.rs`).
+//! 3. What would take more than [`EXPRESSION_WORK_MAX`] in all is refused. What a row took is said to who reads the
+//!    rows, so that it pauses between two of them (`RowSink::row_work`).
+//!
+//! Not here: plain columns, whose bytes the limits of a result bound; functions of users, which have limits of their
+//! own.
+
+use std::cell::Cell;
+
+use model::CqlType;
+
+use crate::error::{Error, Result};
+use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
+
+/// What a call takes beside its bytes.
+const CALL_WORK: u64 = 64;
+/// So many bytes of stored elements are walked in a unit.
+const WALKED_BYTES: u64 = 4;
+/// Bytes that the scale of a decimal takes at the front of its value.
+const SCALE_BYTES: usize = 4;
+/// So much of the square of the bytes of long numbers is a unit.
+const SQUARED_BYTES: u64 = 640;
+/// So much of the third power of the bytes of a number is a unit of a series.
+const CUBED_BYTES: u64 = 8;
+/// Bytes of the digits that a series computes with beside those of the number.
+const SERIES_GUARD_BYTES: u64 = 64;
+/// Bytes of a number that a series computes with at most: 1000 digits, as `function/real.rs` has it.
+const SERIES_BYTES_MAX: u64 = 416;
+
+/// The work that was done since it began, in units of a nanosecond or two.
+#[derive(Clone, Debug, Default)]
+pub struct ExpressionWork {
+    done: Cell<u64>,
+}
+
+impl ExpressionWork {
+    /// Counts from 0 again.
+    #[inline]
+    pub(crate) fn begin(&self) {
+        self.done.set(0);
+    }
+
+    /// The units that were done, or refused.
+    #[inline]
+    pub(crate) fn done(&self) -> u64 {
+        self.done.get()
+    }
+
+    /// Whether more was asked for than may be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.done.get() > EXPRESSION_WORK_MAX
+    }
+
+    /// Counts so many units; an error if they are too many.
+    #[inline]
+    pub(crate) fn take(&self, units: u64) -> Result<()> {
+        let done = self.done.get().saturating_add(units);
+        self.done.set(done);
+        if done > EXPRESSION_WORK_MAX { Err(too_much()) } else { Ok(()) }
+    }
+
+    /// Counts bytes that are read, or made.
+    #[inline]
+    pub(crate) fn take_bytes(&self, bytes: usize) -> Result<()> {
+        self.take(bytes as u64)
+    }
+
+    /// Counts bytes of elements that are walked.
+    #[inline]
+    pub(crate) fn take_walk(&self, bytes: usize) -> Result<()> {
+        self.take(bytes as u64 / WALKED_BYTES)
+    }
+}
+
+#[cold]
+fn too_much() -> Error {
+    Error::invalid(format!(
+        "the expressions of one row or statement take more than {EXPRESSION_WORK_MAX} units of work, which are bytes \
+         that they read and make, and more for long numbers: select fewer of them, or take shorter values"
+    ))
+}
+
+/// What a call takes before its result is made, in units. `is_series` says whether the function sums series of decimals.
+pub(super) fn work_of_call(types: &[CqlType], values: &[Option<&[u8]>], is_series: bool) -> u64 {
+    let (mut bytes, mut of_numbers, mut of_series) = (CALL_WORK, 0u64, 0u64);
+    for (ty, value) in types.iter().zip(values) {
+        let Some(value) = value else { continue };
+        bytes = bytes.saturating_add(value.len() as u64);
+        if matches!(ty, CqlType::Varint | CqlType::Decimal) {
+            of_numbers = of_numbers.saturating_add(number_bytes(ty, value));
+            if is_series {
+                let digits = (value.len() as u64).min(SERIES_BYTES_MAX) + SERIES_GUARD_BYTES;
+                of_series += digits.pow(3) / CUBED_BYTES;
+            }
+        }
+    }
+    bytes.saturating_add(of_numbers.saturating_pow(2) / SQUARED_BYTES).saturating_add(of_series)
+}
+
+/// What showing a value as text takes beside its bytes: of a varint or decimal, in units; of any other 0.
+pub(super) fn work_of_number(ty: &CqlType, value: &[u8]) -> u64 {
+    match ty {
+        CqlType::Varint | CqlType::Decimal => {
+            (value.len() as u64).saturating_pow(2) / SQUARED_BYTES
+        }
+        _ => 0,
+    }
+}
+
+/// Bytes of the digits that a number is computed with: of a decimal those that its scale may add, too.
+fn number_bytes(ty: &CqlType, value: &[u8]) -> u64 {
+    let bytes = value.len() as u64;
+    match value.first_chunk::<SCALE_BYTES>() {
+        Some(scale) if *ty == CqlType::Decimal => {
+            // A byte has more than two digits.
+            let scale = i32::from_be_bytes(*scale).unsigned_abs().min(DECIMAL_SCALE_MAX);
+            bytes + u64::from(scale / 2)
+        }
+        _ => bytes,
+    }
+}
