@@ -39,6 +39,10 @@ use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
 use crate::time_slice::TimeSlice;
 
+/// What is said of a frame that comes behind one that was refused, in one segment.
+const GIVEN_UP: &str =
+    "Request not taken: the beginning of its segment was given up before it was whole";
+
 /// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -184,18 +188,47 @@ impl Connection {
         if held > 0 {
             self.partial_bytes = held;
             if !load.partial(0, held) && !self.backlog {
-                self.refuse_partial(&load.refusal(), load);
+                self.give_up(load);
             }
         }
     }
 
-    /// Refuses the frame that has begun to arrive, and lets go of what is there of it. False if it is not known yet
-    /// whose it is.
+    /// Refuses what has begun to arrive, for which there is no memory. If it is not known whose it is, the connection is
+    /// over: a compressed segment has no frames before it is whole.
+    #[cold]
+    fn give_up(&mut self, load: &mut Load) {
+        let why = load.refusal();
+        if !self.refuse_partial(&why, load) {
+            let envelope = Envelope::new(self.session.version.get(), 0);
+            let failure = Failure::Plain(ErrorCode::Overloaded);
+            self.writer.frame(|out| envelope.put_error(failure, &why, out));
+            self.end();
+            let held = self.reader.parts_bytes();
+            load.partial(std::mem::replace(&mut self.partial_bytes, held), held);
+        }
+    }
+
+    /// Refuses the frame that has begun to arrive, or those of a segment, and lets go of what is there of it. False if it
+    /// is not known yet whose it is.
     #[cold]
     fn refuse_partial(&mut self, why: &str, load: &mut Load) -> bool {
-        let Some((header, used)) = self.reader.pass_over(&self.input) else { return false };
-        refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
-        self.input.drain(..used);
+        let Some((header, mut used)) = self.reader.pass_over(&self.input) else { return false };
+        if let Some(header) = header {
+            refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
+        }
+        loop {
+            let step = match self.reader.next(&self.input[used..]) {
+                Ok(step) => step,
+                Err(broken) => {
+                    self.refuse_all(broken);
+                    break;
+                }
+            };
+            used += step.used;
+            let Arrival::PassedOver(header) = step.arrival else { break };
+            refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
+        }
+        self.input.drain(..used.min(self.input.len()));
         self.input.shrink_to_fit();
         let held = self.input.len() + self.reader.parts_bytes();
         load.partial(std::mem::replace(&mut self.partial_bytes, held), held);
@@ -281,6 +314,10 @@ impl Connection {
                 Arrival::Frame(header, body) => (header, body),
                 Arrival::TooLarge(header, declared) => {
                     self.refuse_large(&header, declared);
+                    continue;
+                }
+                Arrival::PassedOver(header) => {
+                    refuse(&mut self.writer, &header, ErrorCode::Overloaded, GIVEN_UP);
                     continue;
                 }
                 Arrival::Unreadable(header, reason) => {

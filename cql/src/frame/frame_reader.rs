@@ -14,14 +14,13 @@
 //! 1. Nothing is allocated for a frame before its declared size was checked against the limit.
 //! 2. A frame over the limit is passed over, however it arrives, and the connection stays in step.
 //! 3. `window` (whole frames of a segment already checked) is empty before another segment is read.
+//! 4. A segment that is given up before it is whole is dropped as it comes, and its frames are told by their headers. Its
+//!    payload is not checked: nothing of it is taken.
 
 use super::compress::Compression;
 use super::error::Malformed;
 use super::header::{BadHeader, Direction, Flags, HEADER_BYTES, Header, Version};
-use super::segment::SegmentFormat;
-
-/// How many bytes of checksum follow the payload of a segment.
-const TRAILER_BYTES: usize = 4;
+use super::segment::{SegmentFormat, SegmentHead, TRAILER_BYTES};
 
 /// The frame that a step found, if any.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +31,8 @@ pub enum Arrival<'a> {
     Frame(Header, &'a [u8]),
     /// A frame whose body is larger than allowed: this many bytes. It is being passed over.
     TooLarge(Header, u64),
+    /// A frame of a segment that was [given up](FrameReader::pass_over). It is being passed over.
+    PassedOver(Header),
     /// A frame whose body cannot be decompressed. The connection is still in step.
     Unreadable(Header, Malformed),
 }
@@ -65,6 +66,17 @@ enum Window {
     Expanded { at: usize },
 }
 
+/// A segment that was given up before it was whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct GivenUp {
+    /// So many bytes of its payload are still to come.
+    payload_left: usize,
+    /// So many of these are of the frame that was told of last.
+    frame_left: usize,
+    /// So many bytes of its checksum are still to come.
+    trailer_left: usize,
+}
+
 /// The receiving half of a connection, without its socket.
 #[derive(Debug)]
 pub struct FrameReader {
@@ -76,6 +88,7 @@ pub struct FrameReader {
     window: Window,
     /// A frame over the limit: so many bytes of it are still to come.
     skip_bytes: u64,
+    given_up: Option<GivenUp>,
     /// Decompressed: whole frames of a segment (v5) or one body (v3, v4).
     expanded: Vec<u8>,
     /// A frame that comes in parts.
@@ -102,6 +115,7 @@ impl FrameReader {
             segments: None,
             window: Window::Empty,
             skip_bytes: 0,
+            given_up: None,
             expanded: Vec::new(),
             parts: Vec::new(),
             parts_done: false,
@@ -138,21 +152,96 @@ impl FrameReader {
         if self.parts_done { 0 } else { self.parts.len() }
     }
 
-    /// Gives up the frame that has begun to arrive: what is there of it goes, and the rest is passed over. Says which,
-    /// and how many bytes of the input are used up. `None` if none has begun, or its header is not whole.
-    pub fn pass_over(&mut self, input: &[u8]) -> Option<(Header, usize)> {
-        if self.skip_bytes > 0 || self.window != Window::Empty {
-            return None;
+    /// Gives up the frame that has begun to arrive, or the segment that is not whole: what is there of it goes, and the
+    /// rest is passed over. Says how many bytes of the input are used up, and which frame it is; of several in one segment
+    /// [`FrameReader::next`] tells. `None` if none has begun, or it is not known which: its header is not whole, or
+    /// compressed.
+    pub fn pass_over(&mut self, input: &[u8]) -> Option<(Option<Header>, usize)> {
+        if let Some(format) = self.segments {
+            return self.give_up(format, input);
         }
-        if self.segments.is_some() {
-            let header = self.header(&self.parts).ok().flatten().filter(|_| !self.parts_done)?;
-            self.skip_bytes = (header.frame_bytes() - self.parts.len()) as u64;
-            release(&mut self.parts);
-            return Some((header, 0));
+        if self.skip_bytes > 0 {
+            return None;
         }
         let header = self.header(input).ok().flatten()?;
         self.skip_bytes = header.frame_bytes() as u64;
-        Some((header, self.skip(input.len())))
+        Some((Some(header), self.skip(input.len())))
+    }
+
+    fn give_up(&mut self, format: SegmentFormat, input: &[u8]) -> Option<(Option<Header>, usize)> {
+        if self.window != Window::Empty || self.given_up.is_some() {
+            return None;
+        }
+        let arrived = if self.parts_done { 0 } else { self.parts.len() };
+        let head = format.head(input).ok().flatten();
+        let SegmentHead { self_contained, header_bytes, payload_bytes, expands_to } = match head {
+            Some(head) => head,
+            // The next segment has not begun.
+            None => {
+                let header = self.header(&self.parts).ok().flatten().filter(|_| arrived > 0)?;
+                self.pass_frame(&header, arrived)?;
+                return Some((Some(header), 0));
+            }
+        };
+        let mut given_up =
+            GivenUp { payload_left: payload_bytes, frame_left: 0, trailer_left: TRAILER_BYTES };
+        if self_contained {
+            if expands_to.is_some() || arrived > 0 || self.skip_bytes > 0 {
+                return None;
+            }
+            self.given_up = Some(given_up);
+            return Some((None, header_bytes));
+        }
+        given_up.frame_left = payload_bytes;
+        let of_frame = expands_to.unwrap_or(payload_bytes);
+        let header = if self.skip_bytes > 0 {
+            self.skip_bytes = self.skip_bytes.checked_sub(of_frame as u64)?;
+            None
+        } else {
+            let begins = match expands_to {
+                _ if arrived > 0 => &self.parts[..],
+                None => &input[header_bytes..],
+                Some(_) => return None,
+            };
+            let header = self.header(begins).ok().flatten()?;
+            self.pass_frame(&header, arrived + of_frame)?;
+            Some(header)
+        };
+        self.given_up = Some(given_up);
+        Some((header, header_bytes))
+    }
+
+    /// Passes over what is to come of a frame of which so many bytes have come; `None` if it has no more than these.
+    fn pass_frame(&mut self, header: &Header, arrived: usize) -> Option<()> {
+        self.skip_bytes = header.frame_bytes().checked_sub(arrived)? as u64;
+        (self.parts_done, self.parts) = (false, Vec::new());
+        Some(())
+    }
+
+    /// Drops what has come of a segment that was given up, until a frame begins in it or it ends: how many bytes these
+    /// are, and the frame.
+    fn drop_given_up(&mut self, input: &[u8]) -> Result<(usize, Option<Header>), Broken> {
+        let mut used = 0;
+        let Some(mut given_up) = self.given_up else { return Ok((used, None)) };
+        let take = |left: &mut usize, used: &mut usize| {
+            let taken = (*left).min(input.len() - *used);
+            (*left, *used) = (*left - taken, *used + taken);
+            taken
+        };
+        given_up.payload_left -= take(&mut given_up.frame_left, &mut used);
+        let mut begins = None;
+        if given_up.payload_left == 0 {
+            take(&mut given_up.trailer_left, &mut used);
+        } else if given_up.frame_left == 0 {
+            begins = self.header(&input[used..])?;
+            let frame_bytes = begins.map_or(0, |header| header.frame_bytes());
+            if frame_bytes > given_up.payload_left {
+                return Err(out_of_step("a self-contained segment ends within a frame"));
+            }
+            given_up.frame_left = frame_bytes;
+        }
+        self.given_up = Some(given_up).filter(|given_up| given_up.trailer_left > 0);
+        Ok((used, begins))
     }
 
     /// Bytes of memory this reader holds beside the input.
@@ -198,7 +287,13 @@ impl FrameReader {
         format: SegmentFormat,
         input: &'a [u8],
     ) -> Result<Step<'a>, Broken> {
-        let mut used = 0;
+        let (mut used, passed) = self.drop_given_up(input)?;
+        if let Some(header) = passed {
+            return Ok(Step { used, arrival: Arrival::PassedOver(header) });
+        }
+        if self.given_up.is_some() {
+            return Ok(Step { used, arrival: Arrival::Starved });
+        }
         loop {
             if self.window != Window::Empty {
                 return self.next_in_window(input, used);

@@ -19,7 +19,7 @@ use super::header::HEADER_BYTES;
 use crate::limits::{COMPRESS_BYTES_MAX, COMPRESS_BYTES_MIN, SEGMENT_PAYLOAD_BYTES_MAX};
 
 /// How many bytes of checksum follow a payload.
-const TRAILER_BYTES: usize = 4;
+pub(super) const TRAILER_BYTES: usize = 4;
 const LENGTH_BITS: u32 = 17;
 const LENGTH_MASK: u64 = (1 << LENGTH_BITS) - 1;
 
@@ -55,6 +55,19 @@ enum Payload {
     PartOfFrame,
 }
 
+/// What the header of a segment says, whose checksum was right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SegmentHead {
+    /// Whether it holds whole frames.
+    pub(super) self_contained: bool,
+    /// How many bytes the header has.
+    pub(super) header_bytes: usize,
+    /// How long the payload is in the input.
+    pub(super) payload_bytes: usize,
+    /// How long the payload is once decompressed; `None` if it is not compressed.
+    pub(super) expands_to: Option<usize>,
+}
+
 /// A segment found at the start of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
@@ -80,10 +93,10 @@ impl SegmentFormat {
         self.length_bytes() + 3
     }
 
-    /// Finds the segment at the start of `input` and checks it. `None`: more bytes are needed.
-    pub fn decode(self, input: &[u8]) -> Result<Option<Segment<'_>>> {
+    /// The header at the start of `input`, whose payload may not have come yet. `None`: more bytes are needed.
+    pub(super) fn head(self, input: &[u8]) -> Result<Option<SegmentHead>> {
         let header_bytes = self.header_bytes();
-        let Some((header, rest)) = input.split_at_checked(header_bytes) else { return Ok(None) };
+        let Some((header, _)) = input.split_at_checked(header_bytes) else { return Ok(None) };
         let (lengths, checksum) = header.split_at(self.length_bytes());
         if crc24(lengths) != little_endian(checksum) {
             return Err(Malformed::with(
@@ -100,6 +113,14 @@ impl SegmentFormat {
             }
         };
         let self_contained = (bits >> flag) & 1 == 1;
+        Ok(Some(SegmentHead { self_contained, header_bytes, payload_bytes, expands_to }))
+    }
+
+    /// Finds the segment at the start of `input` and checks it. `None`: more bytes are needed.
+    pub fn decode(self, input: &[u8]) -> Result<Option<Segment<'_>>> {
+        let Some(head) = self.head(input)? else { return Ok(None) };
+        let SegmentHead { self_contained, header_bytes, payload_bytes, expands_to } = head;
+        let rest = &input[header_bytes..];
         let Some((payload, trailer)) = rest.split_at_checked(payload_bytes) else {
             return Ok(None);
         };

@@ -212,6 +212,7 @@ fn refused(arrival: &Arrival<'_>) -> Error {
     Error::Protocol(match arrival {
         Arrival::TooLarge(_, bytes) => format!("an answer of {bytes} bytes"),
         Arrival::Unreadable(_, reason) => reason.to_string(),
+        Arrival::PassedOver(_) => unreachable!("nothing is given up"),
         Arrival::Starved | Arrival::Frame(..) => unreachable!("both are handled by the caller"),
     })
 }

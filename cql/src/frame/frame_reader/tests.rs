@@ -12,6 +12,7 @@ use crate::limits::FRAME_BODY_BYTES_MAX;
 enum Got {
     Frame(i16, Vec<u8>),
     TooLarge(i16, u64),
+    PassedOver(i16),
     Unreadable(i16),
 }
 
@@ -26,6 +27,7 @@ fn feed(reader: &mut FrameReader, wire: &[u8], cut: usize) -> Result<Vec<Got>, B
                 Arrival::Starved => break,
                 Arrival::Frame(header, body) => Got::Frame(header.stream, body.to_vec()),
                 Arrival::TooLarge(header, declared) => Got::TooLarge(header.stream, declared),
+                Arrival::PassedOver(header) => Got::PassedOver(header.stream),
                 Arrival::Unreadable(header, _) => Got::Unreadable(header.stream),
             });
         }
@@ -74,6 +76,71 @@ fn an_oversized_frame_is_passed_over_and_the_next_is_read() {
             ];
             assert_eq!(got, expected, "{version} {compression:?} {cut}");
             assert!(reader.held_bytes() <= 400_000, "{}", reader.held_bytes());
+        }
+    }
+}
+
+/// Gives up what has come of the wire before `at`, and feeds the rest: what is told of it all, or `None` if the connection
+/// would be over.
+fn given_up_at(wire: &[u8], compression: Compression, at: usize) -> Option<Vec<Got>> {
+    let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    reader.establish(Version::V5, compression);
+    let (mut got, mut used) = (Vec::new(), 0);
+    let mut take = |reader: &mut FrameReader, used: &mut usize, end: usize| loop {
+        let step = reader.next(&wire[*used..end]).expect("in step");
+        *used += step.used;
+        got.push(match step.arrival {
+            Arrival::Frame(header, _) => Got::Frame(header.stream, Vec::new()),
+            Arrival::PassedOver(header) => Got::PassedOver(header.stream),
+            Arrival::Starved => return got.clone(),
+            other => panic!("{other:?}"),
+        });
+    };
+    take(&mut reader, &mut used, at);
+    let (first, dropped) = reader.pass_over(&wire[used..at])?;
+    used += dropped;
+    take(&mut reader, &mut used, at);
+    let kept = at - used + reader.held_bytes();
+    assert!(kept <= HEADER_BYTES, "{kept} bytes are kept of {at}");
+    let mut got = take(&mut reader, &mut used, wire.len());
+    assert_eq!(used, wire.len(), "nothing is left over");
+    got.extend(first.map(|header| Got::PassedOver(header.stream)));
+    Some(got)
+}
+
+/// Before: a segment of up to 131 KB that was not whole could not be given up: it was held for ever.
+#[test]
+fn segments_are_given_up_before_they_are_whole() {
+    const WHOLE: i16 = 9;
+    for compression in [Compression::None, Compression::Lz4] {
+        for bodies in [&[100_000, 20, 0, 30_000][..], &[400_000], &[131_062]] {
+            let mut writer = writer(Version::V5, compression);
+            for (stream, bytes) in bodies.iter().enumerate() {
+                let body: Vec<u8> =
+                    (0..*bytes).map(|n: u32| (n.wrapping_mul(n) >> 7) as u8).collect();
+                put(&mut writer, Version::V5, stream as i16, &body);
+            }
+            writer.seal();
+            let first = writer.unsent().len();
+            put(&mut writer, Version::V5, WHOLE, b"behind");
+            writer.seal();
+            let wire = writer.unsent();
+            let mut given_up = 0;
+            for at in (20..first).step_by(997).chain([first - 5, first - 4, first - 1]) {
+                let Some(got) = given_up_at(wire, compression, at) else {
+                    assert_eq!(compression, Compression::Lz4, "{at}");
+                    continue;
+                };
+                given_up += 1;
+                for stream in 0..bodies.len() as i16 {
+                    let is_passed =
+                        got.iter().filter(|one| **one == Got::PassedOver(stream)).count();
+                    let is_taken = got.contains(&Got::Frame(stream, Vec::new()));
+                    assert!(is_passed == 1 && !is_taken, "{bodies:?} {at}: {got:?}");
+                }
+                assert!(got.contains(&Got::Frame(WHOLE, Vec::new())), "{at}");
+            }
+            assert!(given_up > 0 || compression == Compression::Lz4);
         }
     }
 }
