@@ -48,6 +48,10 @@ pub const UUID_EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
 pub trait Ids {
     /// A version 1 uuid of this moment, unlike any other of this node.
     fn timeuuid(&self) -> [u8; 16];
+    /// A version 1 uuid by which new elements of a list stand behind, or before, all that statements of this node put
+    /// there before, also before a crash, whatever the wall clock says. `given_us` is the timestamp that the server gave
+    /// the statement, in microseconds, if it gave one.
+    fn list_position(&self, given_us: Option<i64>) -> [u8; 16];
     /// A random (version 4) uuid.
     fn uuid(&self) -> [u8; 16];
 }
@@ -57,6 +61,8 @@ pub trait Ids {
 pub struct StatementTime<'a> {
     /// The timestamp of writes that name none, in microseconds.
     pub timestamp_us: i64,
+    /// The timestamp that the server gave the statement, in microseconds, where the client sent none.
+    pub given_us: Option<i64>,
     /// The wall clock, in milliseconds: what `current_timestamp()` says.
     pub now_ms: i64,
     /// What expiry counts from, in seconds.
@@ -240,6 +246,7 @@ mod tests {
         let ids = CountingIds::default();
         let time = StatementTime {
             timestamp_us: 0,
+            given_us: None,
             now_ms: 0,
             now_s: 0,
             ids: &ids,

@@ -52,6 +52,10 @@ impl Ids for CountingIds {
         uuid
     }
 
+    fn list_position(&self, _: Option<i64>) -> [u8; 16] {
+        self.timeuuid()
+    }
+
     fn uuid(&self) -> [u8; 16] {
         *Uuid::from_u128(0x4444_8888).as_bytes()
     }
@@ -205,6 +209,7 @@ impl Database {
         let timestamp_us = self.timestamp_us;
         StatementTime {
             timestamp_us,
+            given_us: None,
             now_ms: i64::from(self.now_s) * 1000,
             now_s: self.now_s,
             ids,

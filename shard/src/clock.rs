@@ -50,6 +50,8 @@ pub struct Clock {
     made: Instant,
     /// Whether somebody has set the wall clock, which then stands still.
     is_set: Cell<bool>,
+    /// The last timestamp that this core gave, in microseconds, and was not told of; 0 before the first.
+    own_us: Cell<i64>,
     clocks: Arc<Clocks>,
     core: usize,
 }
@@ -70,6 +72,7 @@ impl Clock {
             ns: Cell::new(0),
             made,
             is_set: Cell::new(false),
+            own_us: Cell::new(0),
             clocks,
             core,
         }
@@ -125,13 +128,28 @@ impl Clock {
     /// another core gave before is older, as long as none gives more than one a microsecond.
     #[inline]
     pub fn timestamp_us(&self) -> i64 {
-        let wall_us = if self.is_set.get() { self.wall_us.get() } else { self.read_wall_us() };
-        let floor = self.clocks.floor_us.load(Ordering::Relaxed);
-        let last = self.given_us().max(floor);
+        let (wall_us, last) = self.wall_and_last_us();
         let timestamp = wall_us.max(last + 1);
         assert!(timestamp > last, "a timestamp is given once");
         self.gave(timestamp);
         timestamp
+    }
+
+    /// The same for what has an order of its own within a timestamp, as positions in lists: the newest that this core gave
+    /// serves again, so that many of these do not run ahead of the wall clock.
+    pub fn newest_timestamp_us(&self) -> i64 {
+        let (wall_us, last) = self.wall_and_last_us();
+        let timestamp = wall_us.max(if last == self.own_us.get() { last } else { last + 1 });
+        self.gave(timestamp);
+        timestamp
+    }
+
+    /// The wall clock, which it reads, and what every timestamp of this core has to be newer than.
+    #[inline]
+    fn wall_and_last_us(&self) -> (i64, i64) {
+        let wall_us = if self.is_set.get() { self.wall_us.get() } else { self.read_wall_us() };
+        let floor = self.clocks.floor_us.load(Ordering::Relaxed);
+        (wall_us, self.given_us().max(floor))
     }
 
     /// The wall clock of now, in microseconds since 1970.
@@ -162,7 +180,8 @@ impl Clock {
     /// Makes every later [`timestamp_us`](Self::timestamp_us) newer than `timestamp_us`: what was
     /// given before a restart, or read by a conditional write.
     pub fn at_least(&self, timestamp_us: i64) {
-        self.gave(self.given_us().max(timestamp_us));
+        let newest = self.given_us().max(timestamp_us);
+        self.clocks.given_us[self.core].store(newest, Ordering::Relaxed);
     }
 
     /// The largest timestamp that this core gave, or was told of, in microseconds; 0 before the first.
@@ -173,6 +192,7 @@ impl Clock {
 
     #[inline]
     fn gave(&self, timestamp_us: i64) {
+        self.own_us.set(timestamp_us);
         self.clocks.given_us[self.core].store(timestamp_us, Ordering::Relaxed);
     }
 }
@@ -201,10 +221,14 @@ mod tests {
         assert_eq!(first, clock.wall_us());
         assert_eq!(clock.timestamp_us(), first + 1);
         assert_eq!(clock.clocks.given_us(), first + 1);
+        assert_eq!([(); 3].map(|()| clock.newest_timestamp_us()), [first + 1; 3]);
         clock.at_least(first + 1_000_000_000);
         assert_eq!(clock.timestamp_us(), first + 1_000_000_001);
         clock.tick();
         assert!(clock.timestamp_us() > first + 1_000_000_001);
+        // What it was told of was given elsewhere, or before a restart.
+        clock.at_least(first + 2_000_000_000);
+        assert_eq!([(); 2].map(|()| clock.newest_timestamp_us()), [first + 2_000_000_001; 2]);
     }
 
     /// Before: a core whose pass had begun before another's gave the time of its own, and a write that came after one

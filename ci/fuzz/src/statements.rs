@@ -71,6 +71,10 @@ impl Ids for SameIds {
         *Uuid::from_u128(0x0000_0001_0000_1000_8000_0000_0000_0000).as_bytes()
     }
 
+    fn list_position(&self, _: Option<i64>) -> [u8; 16] {
+        self.timeuuid()
+    }
+
     fn uuid(&self) -> [u8; 16] {
         *Uuid::from_u128(0x4444 << 64 | 0x8000 << 48).as_bytes()
     }
@@ -113,6 +117,7 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
         let Some((prepared, values)) = compile(part, &schema) else { continue };
         let time = StatementTime {
             timestamp_us: number,
+            given_us: None,
             now_ms: 1_000_000,
             now_s: 1000,
             ids: &SameIds,

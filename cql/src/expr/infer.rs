@@ -33,6 +33,10 @@ impl Ids for NoIds {
         unreachable!("only pure terms are folded")
     }
 
+    fn list_position(&self, _: Option<i64>) -> [u8; 16] {
+        unreachable!("only values are folded")
+    }
+
     fn uuid(&self) -> [u8; 16] {
         unreachable!("only pure terms are folded")
     }
@@ -355,6 +359,7 @@ impl Compiler<'_> {
         }
         let time = StatementTime {
             timestamp_us: 0,
+            given_us: None,
             now_ms: 0,
             now_s: 0,
             ids: &NoIds,

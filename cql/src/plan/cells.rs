@@ -22,7 +22,7 @@ use model::types::{collection_elements, tuple_fields};
 use super::counters::CounterOp;
 use super::list_changes::ListOpPlan;
 use super::record::check_bytes;
-use crate::bind::{Bindings, Ids, UUID_EPOCH_TICKS};
+use crate::bind::{Bindings, StatementTime, UUID_EPOCH_TICKS};
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
 
@@ -72,7 +72,8 @@ pub(super) struct Stamp<'a> {
     pub(super) deletes_at: i64,
     pub(super) now_s: u32,
     pub(super) expiry: Option<Expiry>,
-    pub(super) ids: &'a dyn Ids,
+    /// Where the positions of elements of lists come from.
+    pub(super) time: StatementTime<'a>,
 }
 
 /// Whether any cell has a value or a tombstone: unset markers write nothing.
@@ -239,7 +240,7 @@ impl Elements {
             CellOp::List(_) | CellOp::Count(_) => unreachable!("changes are no cells yet"),
         };
         match term.eval(bindings)? {
-            Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, stamp.ids),
+            Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, &stamp.time),
             Evaluated::Null | Evaluated::Unset => Ok(()),
         }
     }
@@ -255,7 +256,13 @@ impl Elements {
     }
 
     /// Adds all elements of a value.
-    fn add(&mut self, ty: &CqlType, value: &[u8], end: ListEnd, ids: &dyn Ids) -> Result<()> {
+    fn add(
+        &mut self,
+        ty: &CqlType,
+        value: &[u8],
+        end: ListEnd,
+        time: &StatementTime<'_>,
+    ) -> Result<()> {
         match ty {
             CqlType::Set { element, .. } => {
                 for item in collection_elements(value)? {
@@ -271,7 +278,7 @@ impl Elements {
                 }
             }
             CqlType::List { .. } => {
-                let uuid = ids.timeuuid();
+                let uuid = time.ids.list_position(time.given_us);
                 for (index, item) in collection_elements(value)?.enumerate() {
                     self.push(list_path(&uuid, end, index as u32), Some(item?.to_vec()));
                 }

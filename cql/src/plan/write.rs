@@ -357,7 +357,7 @@ impl WritePlan {
             Deletes::WithWrites => timestamp,
             Deletes::BeforeWrites => timestamp.saturating_sub(1),
         };
-        Ok(Stamp { timestamp, deletes_at, now_s, expiry, ids: bindings.time.ids })
+        Ok(Stamp { timestamp, deletes_at, now_s, expiry, time: bindings.time })
     }
 
     fn expiry_at(&self, now_s: u32, ttl_s: u32) -> Result<u32> {

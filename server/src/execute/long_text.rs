@@ -78,7 +78,7 @@ impl Executor {
             // The statement has its text.
             drop(long);
             let decoded = parameters.decoded();
-            let time = StatementTime { timestamp_us, ..executor.state.time(&decoded) };
+            let time = executor.state.time_since(timestamp_us, &decoded);
             executor.run_text(call, &decoded, (compiled, time), out)
         });
         Flow::Later
