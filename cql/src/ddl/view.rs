@@ -4,7 +4,8 @@
 //!    (`CreateViewStatement`).
 //! 2. The WHERE becomes restrictions: columns of the view's key may be compared with constants, others be `IS NOT NULL`.
 //! 3. Options are those of a table, but for a time to live of the view's own: its rows live as long as what they show.
-//!    Neither the base nor a view that is altered may have `gc_grace_seconds` of 0.
+//!    Neither the base nor a view may have `gc_grace_seconds` of 0, or drop tombstones at once by `tombstone_gc`. (In
+//!    Cassandra only the base and a view that is altered may not, and there is no `tombstone_gc`.)
 //!
 //! More than Cassandra: columns of the key need not be selected, and a regular column that is in the key may be
 //! compared, as in ScyllaDB; `IS NOT NULL` of a column that is not in the key is a condition, where Cassandra passes
@@ -15,7 +16,7 @@ mod tests;
 
 use std::collections::{BTreeSet, HashSet};
 
-use model::options::TableOptions;
+use model::options::{TableOptions, TombstoneGc};
 use model::read::Operator as Comparison;
 use model::schema::{
     Column, ColumnId, ColumnKind, SchemaChange, Table, ViewDefinition, ViewIdentity, ViewKey,
@@ -32,6 +33,29 @@ use crate::lang::ast::{
 /// Why a table with views has `gc_grace_seconds`, in the words of Cassandra. A row of a view may be written again after
 /// a crash, here as there: if its tombstone were purged by then, the row would come back.
 const NEEDS_GRACE: &str = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.";
+
+/// The same of one that drops its tombstones at the next compaction.
+const DROPS_AT_ONCE: &str = "since an update of a view may be delivered again: without its tombstone a row that was deleted would come back.";
+
+/// What leaves tombstones no grace.
+struct Graceless {
+    /// The option, its value as CQL writes it, and why it may not have that.
+    option: &'static str,
+    value: &'static str,
+    why: &'static str,
+}
+
+impl Graceless {
+    /// That of these options, if they have such.
+    fn of(options: &TableOptions) -> Option<Graceless> {
+        if options.gc_grace_seconds == 0 {
+            return Some(Graceless { option: "gc_grace_seconds", value: "0", why: NEEDS_GRACE });
+        }
+        let drops_at_once = options.tombstone_gc == TombstoneGc::Immediate;
+        let (option, value) = ("tombstone_gc", "'immediate'");
+        drops_at_once.then_some(Graceless { option, value, why: DROPS_AT_ONCE })
+    }
+}
 
 pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Ddl> {
     let keyspace_name = context.keyspace_of(&create.name)?;
@@ -54,10 +78,10 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
         return Ok(Ddl::nothing());
     }
     table::check_table_name(keyspace_name, name)?;
-    if base.options.gc_grace_seconds == 0 {
+    if let Some(Graceless { option, value, why }) = Graceless::of(&base.options) {
         let base = &base.name;
         return Err(Error::Invalid(format!(
-            "Cannot create materialized view '{name}' for base table '{base}' with gc_grace_seconds of 0, {NEEDS_GRACE}"
+            "Cannot create materialized view '{name}' for base table '{base}' with {option} of {value}, {why}"
         )));
     }
     let selected = selected(base, create)?;
@@ -71,6 +95,11 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
         return Err(Error::invalid(
             "Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the same time than the corresponding data in the parent table.",
         ));
+    }
+    if let Some(Graceless { option, value, why }) = Graceless::of(&options) {
+        return Err(Error::Invalid(format!(
+            "Cannot create materialized view '{name}' with {option} of {value}, {why}"
+        )));
     }
     let in_key: HashSet<ColumnId> = key.iter().map(|column| column.id).collect();
     let partition = create.primary_key.0.len();
@@ -90,11 +119,11 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
 
 /// Refuses a view, or a table that has views, that is altered and has no grace: also if it had none before.
 fn check_grace(table: &Table, what: &str) -> Result<()> {
-    match table.options.gc_grace_seconds {
-        0 => Err(Error::Invalid(format!(
-            "Cannot alter gc_grace_seconds of {what} to 0, {NEEDS_GRACE}"
-        ))),
-        _ => Ok(()),
+    match Graceless::of(&table.options) {
+        Some(Graceless { option, value, why }) => {
+            Err(Error::Invalid(format!("Cannot alter {option} of {what} to {value}, {why}")))
+        }
+        None => Ok(()),
     }
 }
 
