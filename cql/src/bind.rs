@@ -49,9 +49,11 @@ pub trait Ids {
     /// A version 1 uuid of this moment, unlike any other of this node.
     fn timeuuid(&self) -> [u8; 16];
     /// A version 1 uuid by which new elements of a list stand behind, or before, all that statements of this node put
-    /// there before, also before a crash, whatever the wall clock says. `given_us` is the timestamp that the server gave
-    /// the statement, in microseconds, if it gave one.
-    fn list_position(&self, given_us: Option<i64>) -> [u8; 16];
+    /// there before, also before a crash, whatever the wall clock says. It is given the timestamp that the server gave
+    /// the statement, in microseconds, if it gave one. Where ids are of no clock, the next id.
+    fn list_position(&self, _given_us: Option<i64>) -> [u8; 16] {
+        self.timeuuid()
+    }
     /// A random (version 4) uuid.
     fn uuid(&self) -> [u8; 16];
 }

@@ -52,10 +52,6 @@ impl Ids for CountingIds {
         uuid
     }
 
-    fn list_position(&self, _: Option<i64>) -> [u8; 16] {
-        self.timeuuid()
-    }
-
     fn uuid(&self) -> [u8; 16] {
         *Uuid::from_u128(0x4444_8888).as_bytes()
     }
@@ -92,7 +88,6 @@ pub(crate) struct Database {
     pub(crate) page_rows: Option<u32>,
     /// How many pages the last read had.
     pub(crate) pages: Cell<u32>,
-    /// What the last row of the last SELECT says that its expressions took.
     pub(crate) row_work: Cell<usize>,
     timestamp_us: i64,
     ids: CountingIds,
@@ -321,8 +316,7 @@ impl Database {
     fn select(&self, plan: &SelectPlan, markers: &[Marker], values: &Values<'_>) -> Result<String> {
         let ids = CountingIds::default();
         let bindings = Bindings::new(values, markers, self.time(&ids))?;
-        let mut shown = String::new();
-        let mut state: Option<Vec<u8>> = None;
+        let (mut shown, mut state) = (String::new(), None::<Vec<u8>>);
         self.pages.set(0);
         loop {
             self.pages.set(self.pages.get() + 1);

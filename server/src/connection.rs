@@ -193,8 +193,8 @@ impl Connection {
         }
     }
 
-    /// Refuses what has begun to arrive, for which there is no memory. If it is not known whose it is, the connection is
-    /// over: a compressed segment has no frames before it is whole.
+    /// Refuses what has begun to arrive, for which there is no memory. If it is not known whose it is, the connection
+    /// is over: a compressed segment has no frames before it is whole.
     #[cold]
     fn give_up(&mut self, load: &mut Load) {
         let why = load.refusal();
@@ -208,8 +208,8 @@ impl Connection {
         }
     }
 
-    /// Refuses the frame that has begun to arrive, or those of a segment, and lets go of what is there of it. False if it
-    /// is not known yet whose it is.
+    /// Refuses the frame that has begun to arrive, or those of a segment, and lets go of what is there of it. False if
+    /// it is not known yet whose it is.
     #[cold]
     fn refuse_partial(&mut self, why: &str, load: &mut Load) -> bool {
         let Some((header, mut used)) = self.reader.pass_over(&self.input) else { return false };

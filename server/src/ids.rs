@@ -154,8 +154,8 @@ mod tests {
         assert_eq!(seconds as i64, ids.now_us() / 1_000_000);
     }
 
-    /// Before: positions were of the wall clock: after a crash and a clock that was set back, what was appended to a list came
-    /// before what was there.
+    /// Before: positions were of the wall clock: after a crash and a clock that was set back, what was appended to a
+    /// list came before what was there.
     #[test]
     fn positions_in_lists_are_of_timestamps_and_not_of_the_wall_clock() {
         use cql::bind::Ids as _;

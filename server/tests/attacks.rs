@@ -141,8 +141,8 @@ fn frames_that_never_end_take_no_more_than_their_share() {
     drop(held);
 }
 
-/// Before: what had come of a segment of v5 was held, 131 KB a connection, however much of such there was: 390 MB of 3,000
-/// connections.
+/// Before: what had come of a segment of v5 was held, 131 KB a connection, however much of such there was: 390 MB of
+/// 3,000 connections.
 #[test]
 fn segments_that_never_end_take_no_more_than_their_share() {
     let folder = data_dir();
@@ -366,8 +366,8 @@ fn an_update_of_many_keys_with_a_long_value_is_refused_before_it_is_made() {
     survived(server);
 }
 
-/// Before: each of them took the core seconds in one step: a map that was put together for each of its elements, a hash of
-/// one long value many times, and logarithms of long numbers.
+/// Before: each of them took the core seconds in one step: a map that was put together for each of its elements, a hash
+/// of one long value many times, and logarithms of long numbers.
 #[test]
 fn expressions_of_one_row_or_statement_are_refused_or_cheap() {
     let folder = data_dir();

@@ -1,7 +1,7 @@
 //! What time it is on this core: read once a pass, used by everything in it but timestamps.
 //!
-//! Nothing below reads the kernel's clock: `now` is an argument everywhere. A timestamp that a write did not bring is of
-//! its own moment: by the time of the pass a write could lose to one that another core had acknowledged before.
+//! Nothing below reads the kernel's clock: `now` is an argument everywhere. A timestamp that a write did not bring is
+//! of its own moment: by the time of the pass a write could lose to one that another core had acknowledged before.
 //!
 //! ```text
 //! core 0   given 7, 8, 9 ──────────┐              ┌─► 13 …
@@ -135,8 +135,8 @@ impl Clock {
         timestamp
     }
 
-    /// The same for what has an order of its own within a timestamp, as positions in lists: the newest that this core gave
-    /// serves again, so that many of these do not run ahead of the wall clock.
+    /// The same for what has an order of its own within a timestamp, as positions in lists: the newest that this core
+    /// gave serves again, so that many of these do not run ahead of the wall clock.
     pub fn newest_timestamp_us(&self) -> i64 {
         let (wall_us, last) = self.wall_and_last_us();
         let timestamp = wall_us.max(if last == self.own_us.get() { last } else { last + 1 });

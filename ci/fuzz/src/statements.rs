@@ -71,10 +71,6 @@ impl Ids for SameIds {
         *Uuid::from_u128(0x0000_0001_0000_1000_8000_0000_0000_0000).as_bytes()
     }
 
-    fn list_position(&self, _: Option<i64>) -> [u8; 16] {
-        self.timeuuid()
-    }
-
     fn uuid(&self) -> [u8; 16] {
         *Uuid::from_u128(0x4444 << 64 | 0x8000 << 48).as_bytes()
     }

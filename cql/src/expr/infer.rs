@@ -33,10 +33,6 @@ impl Ids for NoIds {
         unreachable!("only pure terms are folded")
     }
 
-    fn list_position(&self, _: Option<i64>) -> [u8; 16] {
-        unreachable!("only values are folded")
-    }
-
     fn uuid(&self) -> [u8; 16] {
         unreachable!("only pure terms are folded")
     }
@@ -342,8 +338,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A constant, if the term consists of nothing else. What fails does so when it is executed, but what takes too much
-    /// work is refused.
+    /// A constant, if the term consists of nothing else. What fails does so when it is executed, but what takes too
+    /// much work is refused.
     fn folded(&mut self, term: Term) -> Result<Term> {
         let pure = match &term.kind {
             // A cast stays one: the heading of a result column is another without it.

@@ -27,13 +27,13 @@ use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 
 /// What a call takes beside its bytes.
 const CALL_WORK: u64 = 64;
-/// So many bytes of stored elements are walked in a unit.
+/// Bytes of stored elements that are walked in a unit.
 const WALKED_BYTES: u64 = 4;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
-/// So much of the square of the bytes of long numbers is a unit.
+/// How much of the square of the bytes of long numbers is a unit.
 const SQUARED_BYTES: u64 = 640;
-/// So much of the third power of the bytes of a number is a unit of a series.
+/// How much of the third power of the bytes of a number is a unit of a series.
 const CUBED_BYTES: u64 = 8;
 /// Bytes of the digits that a series computes with beside those of the number.
 const SERIES_GUARD_BYTES: u64 = 64;

@@ -14,8 +14,8 @@
 //! 1. Nothing is allocated for a frame before its declared size was checked against the limit.
 //! 2. A frame over the limit is passed over, however it arrives, and the connection stays in step.
 //! 3. `window` (whole frames of a segment already checked) is empty before another segment is read.
-//! 4. A segment that is given up before it is whole is dropped as it comes, and its frames are told by their headers. Its
-//!    payload is not checked: nothing of it is taken.
+//! 4. A segment that is given up before it is whole is dropped as it comes, and its frames are told by their headers.
+//!    Its payload is not checked: nothing of it is taken.
 
 use super::compress::Compression;
 use super::error::Malformed;
@@ -69,11 +69,11 @@ enum Window {
 /// A segment that was given up before it was whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct GivenUp {
-    /// So many bytes of its payload are still to come.
+    /// Bytes of its payload that are still to come.
     payload_left: usize,
-    /// So many of these are of the frame that was told of last.
+    /// Bytes of these that are of the frame that was told of last.
     frame_left: usize,
-    /// So many bytes of its checksum are still to come.
+    /// Bytes of its checksum that are still to come.
     trailer_left: usize,
 }
 
@@ -153,9 +153,9 @@ impl FrameReader {
     }
 
     /// Gives up the frame that has begun to arrive, or the segment that is not whole: what is there of it goes, and the
-    /// rest is passed over. Says how many bytes of the input are used up, and which frame it is; of several in one segment
-    /// [`FrameReader::next`] tells. `None` if none has begun, or it is not known which: its header is not whole, or
-    /// compressed.
+    /// rest is passed over. Says how many bytes of the input are used up, and which frame it is; of several in one
+    /// segment [`FrameReader::next`] tells. `None` if none has begun, or it is not known which: its header is not
+    /// whole, or compressed.
     pub fn pass_over(&mut self, input: &[u8]) -> Option<(Option<Header>, usize)> {
         if let Some(format) = self.segments {
             return self.give_up(format, input);

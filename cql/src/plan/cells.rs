@@ -214,14 +214,7 @@ impl Elements {
                 self.cleared = Some(stamp.timestamp);
                 return Ok(());
             }
-            CellOp::Set(term) => {
-                if let Evaluated::Unset = term.eval(bindings)? {
-                    return Ok(());
-                }
-                self.cleared = Some(stamp.timestamp - 1);
-                (term, ListEnd::Back)
-            }
-            CellOp::Add(term) => (term, ListEnd::Back),
+            CellOp::Set(term) | CellOp::Add(term) => (term, ListEnd::Back),
             CellOp::Prepend(term) => (term, ListEnd::Front),
             CellOp::Remove(term) => return self.remove(&cell.ty, term, bindings),
             CellOp::Put(key, term) => {
@@ -239,7 +232,11 @@ impl Elements {
             }
             CellOp::List(_) | CellOp::Count(_) => unreachable!("changes are no cells yet"),
         };
-        match term.eval(bindings)? {
+        let value = term.eval(bindings)?;
+        if matches!(op, CellOp::Set(_)) && value != Evaluated::Unset {
+            self.cleared = Some(stamp.timestamp - 1);
+        }
+        match value {
             Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, &stamp.time),
             Evaluated::Null | Evaluated::Unset => Ok(()),
         }

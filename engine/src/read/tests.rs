@@ -432,8 +432,8 @@ fn values_that_a_filter_changes_for_each_row_are_work() {
     assert!(pauses_of(&record(&world, &[]), &refusing) >= 8, "one for each row");
 }
 
-/// Before: a read asked after as many bytes as rows have, whatever their taker did with them: expressions of 32 rows took
-/// seconds in one step.
+/// Before: a read asked after as many bytes as rows have, whatever their taker did with them: expressions of 32 rows
+/// took seconds in one step.
 #[test]
 fn a_read_asks_whether_to_pause_after_rows_that_take_much_work() {
     let rows = |value: u8| (0..20).map(|at| (at, value)).collect();

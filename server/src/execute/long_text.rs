@@ -24,7 +24,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cql::bind::StatementTime;
 use cql::frame::request::{Prepare, Query};
 use shard::{Asker, Group};
 

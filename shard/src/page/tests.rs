@@ -124,8 +124,8 @@ impl RowSink for Slow {
 }
 
 /// Before: the rows of a piece went to functions of users in one step, which took so long that the statement failed;
-/// and what takes no time was given without a pause, however much it was. And what expressions did with the bytes of a row
-/// did not count.
+/// and what takes no time was given without a pause, however much it was. And what expressions did with the bytes of a
+/// row did not count.
 #[test]
 fn rows_of_another_core_are_given_with_pauses() {
     let mut page = Page::new();

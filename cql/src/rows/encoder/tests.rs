@@ -1,5 +1,5 @@
-//! Rows of an answer: many columns, cells that are selected often, expressions that take much work, pages by groups, and
-//! values stored in old forms.
+//! Rows of an answer: many columns, cells that are selected often, expressions that take much work, pages by groups,
+//! and values stored in old forms.
 //!
 //! Each test asks statements of a database in memory (`testing.rs`).
 //!
@@ -70,8 +70,8 @@ fn a_row_that_selects_a_large_cell_often_is_refused_before_it_is_made() {
 /// How the error begins of expressions that take too much work.
 const TOO_MUCH_WORK: &str = "the expressions of one row or statement take more than 33554432 units";
 
-/// Before: each element was looked for in a map that was put together anew: 3,000 of a map of 60,000 entries took a core
-/// seconds in one step.
+/// Before: each element was looked for in a map that was put together anew: 3,000 of a map of 60,000 entries took a
+/// core seconds in one step.
 #[test]
 fn elements_of_a_long_collection_are_found_without_a_walk_for_each() {
     const ENTRIES: usize = 20_000;
@@ -101,8 +101,8 @@ fn elements_of_a_long_collection_are_found_without_a_walk_for_each() {
     }
 }
 
-/// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms of
-/// 1000 digits, and numbers of 60 KB as JSON.
+/// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms
+/// of 1000 digits, and numbers of 60 KB as JSON.
 #[test]
 fn expressions_that_take_too_much_work_are_refused() {
     const MIB: usize = 1 << 20;
@@ -143,6 +143,27 @@ fn expressions_that_take_too_much_work_are_refused() {
     let batch = format!("BEGIN UNLOGGED BATCH {write} APPLY BATCH");
     let error = db.run(&batch, &values).expect_err("a hash for each").to_string();
     assert!(error.starts_with(TOO_MUCH_WORK), "{error}");
+}
+
+/// Before: a set or map that replaces another was put into order twice.
+#[test]
+fn a_long_value_of_a_write_is_evaluated_once() {
+    let mut db = Database::with("k int PRIMARY KEY, m map<int, blob>, f frozen<map<int, blob>>");
+    let entries: Vec<u8> = [1i32.to_be_bytes(), 4i32.to_be_bytes(), 7i32.to_be_bytes()].concat();
+    let value = vec![0; 15 << 20];
+    let map = [&entries[..], &(value.len() as i32).to_be_bytes(), &value].concat();
+    let mut values = ValueList::new();
+    values.push(Value::Bytes(&map));
+    for text in ["INSERT INTO t (k, m) VALUES (1, ?)", "INSERT INTO t (k, f) VALUES (1, ?)"] {
+        let (mut record, scratch) = (Vec::new(), values.clone());
+        db.bind(text, &scratch, &mut record).expect("the longest value fits");
+        assert!(record.len() > value.len());
+    }
+    let text = "INSERT INTO t (k, m) VALUES (1, from_json(?))";
+    let json = format!("{{\"7\": \"0x{}\"}}", "00".repeat(7 << 20));
+    let mut values = ValueList::new();
+    values.push(Value::Bytes(json.as_bytes()));
+    assert!(db.run(text, &values).is_ok());
 }
 
 /// Before: a reader paused after as many bytes as rows have, however often expressions went through them.
