@@ -76,7 +76,7 @@ pub(super) async fn reopened(disk: &Disk, segment: Segment) -> Result<Segment> {
 }
 
 /// Deletes the file of a segment that nothing needs.
-pub(super) async fn delete(disk: &Disk, segment: Segment) -> Result<()> {
+async fn delete(disk: &Disk, segment: Segment) -> Result<()> {
     disk.unlink(segment.file.path()).await?;
     segment.file.close().await
 }

@@ -124,12 +124,11 @@ impl State {
         self.files_bytes + u64::from(config.segment_bytes) <= config.log_bytes_max
     }
 
-    /// Takes out the free segments that have another size than new ones.
-    pub(super) fn take_misfits(&mut self, segment_bytes: u32) -> Vec<Segment> {
-        let fits = |segment: &Segment| segment.header.segment_bytes == segment_bytes;
-        let (free, misfits) = std::mem::take(&mut self.free).into_iter().partition(fits);
-        self.free = free;
-        misfits
+    /// Takes out a free segment that has another size than new ones, if there is one.
+    pub(super) fn take_misfit(&mut self, segment_bytes: u32) -> Option<Segment> {
+        let misfit = |segment: &Segment| segment.header.segment_bytes != segment_bytes;
+        let at = self.free.iter().position(misfit)?;
+        Some(self.free.swap_remove(at))
     }
 
     pub(super) fn check_poison(&self) -> Result<()> {
@@ -163,7 +162,9 @@ impl State {
     pub(super) fn wants_filled(&self, config: &Config) -> bool {
         let idle = !self.preparing && !self.filling_ahead && self.poison.is_none();
         let in_use = self.active.header.number > self.first_active && self.next.is_some();
-        idle && in_use && self.free.len() < SEGMENTS_AHEAD && self.may_grow(config)
+        let fits = |segment: &&Segment| segment.header.segment_bytes == config.segment_bytes;
+        let ahead = self.free.iter().filter(fits).count();
+        idle && in_use && ahead < SEGMENTS_AHEAD && self.may_grow(config)
     }
 
     /// Where blocks of the active segment must end. The last unit is kept until the next segment is ready: a

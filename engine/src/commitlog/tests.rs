@@ -10,6 +10,7 @@
 //!
 //! Not here: what the engine makes of records (`recovery.rs`), whole nodes (`shard/tests/sim`).
 
+use futures_lite::future::zip;
 use proptest::prelude::*;
 
 use super::*;
@@ -258,6 +259,49 @@ fn segments_count_at_their_own_size_and_misfits_go_together() {
         log.mark_flushed(log.positions().durable);
         log.prepare().await.expect("three of 32 KiB were deleted");
         assert_eq!(disk.list(&dir()).await.unwrap().len(), 2);
+    });
+}
+
+/// Before: a small segment that became free while others were deleted was the next one, and a record which is longer than
+/// it waited for it to be full.
+#[test]
+fn a_misfit_that_becomes_free_while_others_are_deleted_is_not_used() {
+    run(async |sim| {
+        let (disk, log) = fresh(&sim).await;
+        fill_segments(&log, 2).await;
+        drop(log);
+        let log = opened_with(&disk, Position::ZERO, 128 << 10, 512 << 10).await;
+        log.mark_flushed(Position::new(2, 0));
+        sim.set_faults(Faults { suspensions_max: 8, ..Faults::default() });
+        let flush = async { log.mark_flushed(log.positions().durable) };
+        let (prepared, ()) = zip(log.prepare(), flush).await;
+        prepared.unwrap();
+        assert_eq!(disk.list(&dir()).await.unwrap().len(), 2, "the active and the next one");
+        log.append(0, 2, &[2; 64 << 10]).unwrap();
+        while log.pending_bytes() > 0 {
+            log.write_pending().await.unwrap();
+        }
+    });
+}
+
+/// Before: all that were to be deleted with it were forgotten, and took their part of the log's bytes until the next
+/// start.
+#[test]
+fn a_misfit_that_cannot_be_deleted_is_deleted_later() {
+    run(async |sim| {
+        let (disk, log) = fresh(&sim).await;
+        fill_segments(&log, 2).await;
+        drop(log);
+        let log = opened_with(&disk, Position::ZERO, 64 << 10, 160 << 10).await;
+        log.mark_flushed(log.positions().durable);
+        let faults =
+            Faults { fail_op: Some(0), fail_errno: Some(libc::ENOSPC), ..Faults::default() };
+        sim.set_faults(faults);
+        let refused = log.prepare().await;
+        assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
+        assert_eq!(disk.list(&dir()).await.unwrap().len(), 3);
+        log.prepare().await.unwrap();
+        assert_eq!(disk.list(&dir()).await.unwrap().len(), 2, "the active and the next one");
     });
 }
 

@@ -15,7 +15,7 @@ use std::task::Poll;
 use uuid::Uuid;
 
 use super::files::{
-    delete, delete_misfits, file_name, make_file, reopened, segment_files, sync_names, uuid_of,
+    delete_misfits, file_name, make_file, reopened, segment_files, sync_names, uuid_of,
 };
 use super::replay::Tail;
 use super::segment::{
@@ -331,7 +331,7 @@ impl Log {
     /// `DiskFull` and `Overloaded` (the log's own bound) may pass: the caller tries again after a flush.
     /// Any other error poisons the log.
     pub async fn prepare(&self) -> Result<()> {
-        let (number, misfits) = {
+        let number = {
             let mut state = self.state.borrow_mut();
             state.check_poison()?;
             assert!(!state.preparing, "one segment is prepared at a time");
@@ -339,9 +339,9 @@ impl Log {
                 return Ok(());
             }
             state.preparing = true;
-            (state.active.header.number + 1, state.take_misfits(self.config.segment_bytes))
+            state.active.header.number + 1
         };
-        let prepared = self.prepared(number, misfits).await;
+        let prepared = self.prepared(number).await;
         let mut state = self.state.borrow_mut();
         state.preparing = false;
         state.wake_preparer();
@@ -358,15 +358,9 @@ impl Log {
         }
     }
 
-    /// Deletes the misfits, free segments of another size, and gives the segment of this number.
-    async fn prepared(&self, number: u32, misfits: Vec<Segment>) -> Result<Segment> {
-        for misfit in misfits {
-            let bytes = u64::from(misfit.header.segment_bytes);
-            delete(&self.disk, misfit).await?;
-            self.state.borrow_mut().files_bytes -= bytes;
-        }
-        let free = self.state.borrow_mut().free.pop();
-        let Segment { mut header, file } = match free {
+    /// The segment of this number: one that is free, or a new one.
+    async fn prepared(&self, number: u32) -> Result<Segment> {
+        let Segment { mut header, file } = match self.free_segment().await? {
             Some(segment) => segment,
             None => self.made(IoClass::Commit).await?,
         };
@@ -374,6 +368,26 @@ impl Log {
         header.number = number;
         header.write(&file).await?;
         Ok(Segment { header, file })
+    }
+
+    /// A free segment, if there is one. Those that have another size than new ones are deleted before, also those that
+    /// became free meanwhile.
+    async fn free_segment(&self) -> Result<Option<Segment>> {
+        loop {
+            let misfit = {
+                let mut state = self.state.borrow_mut();
+                let Some(misfit) = state.take_misfit(self.config.segment_bytes) else {
+                    return Ok(state.free.pop());
+                };
+                misfit
+            };
+            if let Err(error) = self.disk.unlink(misfit.file.path()).await {
+                self.state.borrow_mut().free.push(misfit);
+                return Err(error);
+            }
+            self.state.borrow_mut().files_bytes -= u64::from(misfit.header.segment_bytes);
+            misfit.file.close().await?;
+        }
     }
 
     /// A new file of zeros: a segment without a number.
