@@ -535,9 +535,6 @@ pub const READ_QUANTUM_ROWS: u32 = 32;
 /// Bytes that it goes through before it asks.
 pub const READ_QUANTUM_BYTES: usize = 32 << 10;
 
-/// Values that a filter brings into another form for each row, and that are together as much work as a row.
-pub const FILTER_VALUES_OF_ROW: usize = 8;
-
 /// Rows that a read goes through at once, without being able to pause: about 0.2 ms.
 pub const READ_AT_ONCE_ROWS_MAX: u32 = 512;
 

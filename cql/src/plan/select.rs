@@ -298,7 +298,7 @@ impl SelectPlan {
         if planted(Bug::FilterForgetsLast) && filters.len() > 1 {
             filters = &filters[..filters.len() - 1];
         }
-        filters.iter().map(|filter| filter.eval(bindings)).collect()
+        filters.iter().map(|filter| filter.judge(bindings)).collect()
     }
 
     fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {

@@ -41,7 +41,12 @@ impl FilterTemplate {
         &self.column
     }
 
-    /// The filter with these bindings.
+    /// The filter with these bindings that judges rows.
+    pub fn judge(&self, bindings: &Bindings<'_>) -> Result<Filter> {
+        Ok(self.eval(bindings)?.into_form(&self.column.ty))
+    }
+
+    /// The filter with these bindings, its values as they were bound: an index brings them into its form.
     pub fn eval(&self, bindings: &Bindings<'_>) -> Result<Filter> {
         // Each row is compared with all of them.
         let count = self.values.count(std::slice::from_ref(&self.column), bindings);

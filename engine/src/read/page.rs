@@ -8,11 +8,11 @@
 //!    that an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is
 //!    read for it.
 //! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. So are slices
-//!    that have nothing, and values that a filter brings into another form for each row. After a quantum of it a read
-//!    that may wait asks its caller whether to pause; one that must not gives up.
+//!    that have nothing. After a quantum of it a read that may wait asks its caller whether to pause; one that must not
+//!    gives up.
 
 use model::Deletion;
-use model::read::{Filter, Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
+use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{Purge, RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
@@ -21,7 +21,7 @@ use crate::compaction::gc_before_s;
 use crate::cursor::{Cursor, Fragment};
 use crate::error::{Error, Result};
 use crate::limits::{
-    COVERED_BOUNDS_AT_ONCE_MAX, FILTER_VALUES_OF_ROW, PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX,
+    COVERED_BOUNDS_AT_ONCE_MAX, PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX,
     READ_AT_ONCE_ROWS_MAX, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS,
 };
 use crate::pause::Pause;
@@ -56,8 +56,6 @@ pub(super) struct Page<'r, S: ?Sized> {
     stage: Stage,
     work_rows: u32,
     work_bytes: usize,
-    /// What the filters of a row count for beside the row.
-    filter_work: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +73,6 @@ pub(super) enum NextWanted {
     Row,
     /// Nothing more of the partition.
     Partition,
-}
-
-/// What filters that bring values into another form for each row count for, in rows.
-fn work_of_filters(filters: &[Filter]) -> u32 {
-    let values = filters.iter().map(Filter::analysed_values).fold(0, usize::saturating_add);
-    (values / FILTER_VALUES_OF_ROW).min(READ_AT_ONCE_ROWS_MAX as usize) as u32
 }
 
 /// Which tombstones of a table a reader at this second does not count.
@@ -118,7 +110,6 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             stage: if command.limits.rows == 0 { Stage::Done } else { Stage::Filling },
             work_rows: 0,
             work_bytes: 0,
-            filter_work: work_of_filters(&command.filters),
         }
     }
 
@@ -278,7 +269,6 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Result<NextWanted> {
-        self.work_rows += self.filter_work;
         for filter in &self.command.filters {
             let matches = filter.matches(self.definition, partition, clustering, row);
             if !matches.map_err(|error| self.malformed(&error))? {

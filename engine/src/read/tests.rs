@@ -24,7 +24,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::limits::{FILTER_VALUES_OF_ROW, READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
+use crate::limits::{READ_QUANTUM_BYTES, READ_QUANTUM_ROWS};
 use crate::memtable::Memtable;
 
 fn definition() -> schema::Table {
@@ -414,22 +414,6 @@ fn a_long_read_asks_whether_to_pause() {
         let asked = pauses_of(&record(world, &[]), command);
         assert!(asked >= at_least, "{asked} times in 256 rows, {command:?}");
     }
-}
-
-/// Before: values of an IN that are brought into the form of an index for each row counted as nothing: some
-/// milliseconds went by from pause to pause.
-#[test]
-fn values_that_a_filter_changes_for_each_row_are_work() {
-    let world: World = [(1, (None, (0..8).map(|at| (at, 1)).collect()))].into();
-    let mut refusing = any_whole();
-    let in_form = model::schema::Analysis { case_sensitive: false, ..Default::default() };
-    refusing.filters = vec![Filter {
-        target: FilterTarget::Value(ColumnId(3)),
-        operator: Operator::In,
-        values: vec![Box::from([2]); FILTER_VALUES_OF_ROW * READ_QUANTUM_ROWS as usize],
-        analysis: in_form,
-    }];
-    assert!(pauses_of(&record(&world, &[]), &refusing) >= 8, "one for each row");
 }
 
 /// Before: a read asked after as many bytes as rows have, whatever their taker did with them: expressions of 32 rows

@@ -4,7 +4,8 @@
 //!
 //! 1. `Filter::matches` finds the value that the filter looks at: in the partition key, the clustering key, the static
 //!    row, or the row.
-//! 2. If the column has an index with an analysis, both sides are brought into its form first.
+//! 2. If the column has an index with an analysis, the value is brought into its form. What it is compared with was
+//!    brought there once (`Filter::into_form`), and not for each row.
 //! 3. `Operator::accepts` compares one value by its type; among the values of an IN, which are in order, it is searched
 //!    (`types/compared.rs`). `accepts_cells` looks at a collection whose elements are cells: a key or an element of a
 //!    set is compared as a path, by its order-preserving bytes.
@@ -15,6 +16,7 @@
 //! Not here: what a WHERE becomes (`cql/src/restrict/filter.rs`), slices and keys (`read.rs`), the conditions of an IF,
 //! whose rules of null are others (`condition.rs`), the terms of indexes (`schema/index/terms.rs`).
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::PartitionRef;
@@ -97,7 +99,8 @@ pub struct Filter {
     pub target: FilterTarget,
     /// How it compares.
     pub operator: Operator,
-    /// What it compares with: one value, or several for `In`, in the order of [`CqlType::sort`], and two for `Entry`.
+    /// What it compares with, in the form of `analysis`: one value, or several for `In`, in the order of
+    /// [`CqlType::sort`], and two for `Entry`.
     pub values: Vec<Box<[u8]>>,
     /// The form in which texts compare: that of the index which the column has.
     pub analysis: Analysis,
@@ -113,9 +116,22 @@ impl Filter {
         }
     }
 
-    /// Number of values that are brought into the form of an index for each row.
-    pub fn analysed_values(&self) -> usize {
-        if self.analysis.is_none() { 0 } else { self.values.len() }
+    /// This filter on a column of type `ty`, its values as they were bound brought into the form of the index. Once: a
+    /// form of a form may be another.
+    pub fn into_form(mut self, ty: &CqlType) -> Filter {
+        if self.analysis.is_none() {
+            return self;
+        }
+        for (index, value) in self.values.iter_mut().enumerate() {
+            let ty = self.operator.type_of_value(ty, index);
+            if let Cow::Owned(in_form) = self.analysis.apply(ty, value) {
+                *value = in_form.into();
+            }
+        }
+        if self.operator == Operator::In {
+            ty.sort(&mut self.values);
+        }
+        self
     }
 
     /// Whether the row satisfies the condition. Row and static row are already reconciled.
@@ -159,22 +175,18 @@ impl Filter {
     }
 
     fn accepts(&self, ty: &CqlType, value: &[u8]) -> bool {
-        if self.analysis.is_none_of(ty) {
-            return match self.operator {
-                Operator::In => is_among(ty, value, &self.values),
-                operator => operator.accepts(ty, value, &self.values),
-            };
+        let value = self.analysis.apply(ty, value);
+        match self.operator {
+            Operator::In => is_among(ty, &value, &self.values),
+            operator => operator.accepts(ty, &value, &self.values),
         }
-        let others: Vec<_> =
-            self.values.iter().map(|other| self.analysis.apply(ty, other)).collect();
-        self.operator.accepts(ty, &self.analysis.apply(ty, value), &others)
     }
 
     /// Whether an element of a collection that compares in the form of an index is one that is wanted.
     fn accepts_element(&self, ty: &CqlType, cell: &Cell<'_>) -> bool {
         let is = |ty: &CqlType, value: &[u8], other: Option<&Box<[u8]>>| {
-            let apply = |value| self.analysis.apply(ty, value);
-            other.is_some_and(|other| ty.compare(&apply(value), &apply(other)).is_eq())
+            let value = self.analysis.apply(ty, value);
+            other.is_some_and(|other| ty.compare(&value, other).is_eq())
         };
         let element = |ty: &CqlType| {
             let mut value = Vec::new();
@@ -195,6 +207,21 @@ impl Filter {
 }
 
 impl Operator {
+    /// The type of a value that a filter on a column of type `ty` compares with: of a collection that is stored by
+    /// element that of an element, key or value.
+    fn type_of_value(self, ty: &CqlType, index: usize) -> &CqlType {
+        if !ty.is_multi_cell() {
+            return ty;
+        }
+        match (ty, self, index) {
+            (CqlType::Set { element: ty, .. } | CqlType::List { element: ty, .. }, ..) => ty,
+            (CqlType::Map { key, .. }, Operator::ContainsKey, _) => key,
+            (CqlType::Map { key, .. }, Operator::Entry, 0) => key,
+            (CqlType::Map { value, .. }, ..) => value,
+            _ => ty,
+        }
+    }
+
     /// As Cassandra's errors write it.
     pub fn symbol(self) -> &'static str {
         match self {

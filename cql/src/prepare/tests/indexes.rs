@@ -185,6 +185,15 @@ fn terms_of_indexes_are_bytes_that_a_statement_names() {
     assert!(bound.named_bytes() >= named + terms * size_of::<Slice>(), "{}", bound.named_bytes());
 }
 
+/// Before: it was brought into the form of the index for each row.
+#[test]
+fn the_value_of_a_filter_has_the_form_of_the_index() {
+    let db = database(&["w"], "USING 'sai' WITH OPTIONS = {'case_sensitive': false}");
+    let bound = db.bound_read("SELECT p FROM t WHERE w = 'B' ALLOW FILTERING");
+    let command = bound.command.as_ref().expect("it reads");
+    assert_eq!(command.filters[0].values, [Box::from(*b"b")] as [Box<[u8]>; 1]);
+}
+
 #[test]
 fn whatever_an_index_can_tell_is_asked_for() {
     let db = database(&["v", "x", "c", "l"], "");
