@@ -27,7 +27,7 @@ pub struct FromBegin<'c> {
     token: Token,
     begin: Arc<ViewBegin>,
     stage: Stage,
-    /// What the file has in force, reversed, as far as it was shown.
+    /// What the file has in force where it is in the partition that it begins in: reversed it was shown, forward not yet.
     in_force: Deletion,
     /// A change at the place is shown; the file's cursor stands behind it.
     at_begin: Option<Deletion>,
@@ -61,17 +61,23 @@ impl<'c> FromBegin<'c> {
         head.token == self.token && *head.key == *self.begin.key
     }
 
-    /// Goes to the place; whether anything is there or behind it.
+    /// Goes to the place; whether anything is there or behind it. What the file shows after slices that have nothing,
+    /// before all else, is handed on: another move goes further.
     async fn go_to_begin(&mut self) -> Result<bool> {
         let place = self.begin.clone();
-        let (mut in_force, mut is_there) = (Deletion::NONE, self.cursor.next().await?);
+        let (mut is_there, mut was_sought) = (self.cursor.next().await?, false);
         while is_there && self.cursor.fragment().position() < &*place.position {
             if let Fragment::Change { deletion, .. } = self.cursor.fragment() {
-                in_force = deletion;
+                self.in_force = deletion;
+            }
+            if was_sought && self.cursor.has_passed_slices() && self.in_force.is_none() {
+                return Ok(true);
             }
             is_there = self.cursor.seek(&place.position).await?;
+            was_sought = true;
         }
         self.stage = Stage::Free;
+        let in_force = std::mem::replace(&mut self.in_force, Deletion::NONE);
         if !is_there {
             return Ok(false);
         }

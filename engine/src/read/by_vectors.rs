@@ -22,7 +22,7 @@ use model::cell::Life;
 use model::read::{FilterTarget, Nearest, NearestRows, Partitions, Slice};
 use model::row::{RowRef, tombstones};
 use model::schema::{Index, IndexId};
-use model::{ColumnId, TokenRange};
+use model::{ColumnId, Deletion, TokenRange};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::page::Page;
@@ -554,12 +554,14 @@ async fn gather(
 ) -> Result<()> {
     while cursor.next_partition().await? {
         page.work(cursor.head().key.len());
-        let deletion = cursor.head().deletion;
+        let (deletion, mut in_force) = (cursor.head().deletion, Deletion::NONE);
         while cursor.next().await? {
             let dead = match cursor.fragment() {
-                Fragment::Change { deletion, .. } => {
-                    page.work(0);
-                    u64::from(!deletion.is_none() && !page.purge.drops(deletion))
+                Fragment::Change { deletion: after, .. } => {
+                    let before = std::mem::replace(&mut in_force, after);
+                    page.work_of_change((before, after));
+                    let is_new = before != after && !after.is_none();
+                    u64::from(is_new && !page.purge.drops(after))
                 }
                 Fragment::Row { clustering, row } => {
                     page.work(clustering.len() + row.bytes().len());

@@ -263,6 +263,11 @@ impl<'c> SstableCursor<'c> {
         open
     }
 
+    /// Whether it shows a change that changes nothing, after slices that have nothing.
+    pub(crate) fn has_passed_slices(&self) -> bool {
+        matches!(self.shown, Shown::Passed)
+    }
+
     /// Whether all of the slice in hand was shown.
     fn is_behind_slice(&self) -> bool {
         matches!(self.shown, Shown::Left | Shown::Passed)

@@ -138,3 +138,50 @@ async fn check_pauses(engine: &Engine, command: &ReadCommand, (empty, rows): (u3
     let at_once = engine.read_cached(command, &mut Seen::default());
     assert_eq!(at_once, Err(Error::WouldBlock));
 }
+
+/// Before: a file from a place inside a partition on, which a merge has left, kept from the reader what it passed.
+#[test]
+fn rows_that_are_not_in_what_a_merge_has_left_are_work() {
+    on_sim(1, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        let gate = Rc::new(Gate::default());
+        shard.engine.pace_merges(gate.clone());
+        let column = table().regulars().next().unwrap().id;
+        for first in [0, 2] {
+            let mut rows = (first..ROWS).step_by(4);
+            shard
+                .write(|m, at| {
+                    rows.by_ref()
+                        .for_each(|row| m.row(&place(row), |out| put_row(out, column, at, 7)));
+                })
+                .await;
+            flush(&shard.engine).await;
+        }
+        let (merging, engine) = (shard.engine.clone(), shard.engine.clone());
+        exec.spawn(async move { merge_whole(&merging, NOW_S).await });
+        while engine.stats().compaction_fragments == 0 {
+            yield_now().await;
+        }
+        gate.is_shut.set(true);
+        while gate.waits.get() == 0 {
+            yield_now().await;
+        }
+        assert_eq!(
+            engine.table_size(TABLE).unwrap().runs,
+            3,
+            "a fragment, and what is left of two"
+        );
+        let slices: Vec<Slice> = (1..ROWS).step_by(2).map(|row| slice(row, row)).collect();
+        let one = command(of_key(KEY), slices[0].clone(), false);
+        let absent = ReadCommand { slices, ..one };
+        assert_eq!(read_all(&engine, &absent).await, Rows::new());
+        let pauses = Slot::new(0);
+        let pause = || {
+            pauses.set(pauses.get() + 1);
+            std::future::ready(())
+        };
+        engine.read(&absent, &mut Seen::default(), pause).await.unwrap();
+        assert!(pauses.get() > 1, "{} pauses", pauses.get());
+        gate.is_shut.set(false);
+    });
+}
