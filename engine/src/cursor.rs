@@ -20,14 +20,16 @@
 //!    have changed underneath: a memtable cursor finds its place again by key.
 //! 5. Rows are given as stored; applying the deletions to them is the reader's (`model::row`).
 //! 6. A move does little: what is passed without anything to be shown (slices that have nothing, bounds of weaker
-//!    deletions) is bounded. Then a change is shown that changes nothing, so that who computes for long learns of it.
-//!    It stands where the cursor is; that of a file before all else, for the next part of its run may have more.
+//!    deletions) is bounded. Then a change is shown that changes nothing, so that the reader counts the work. A memtable
+//!    shows it where the cursor stands. A file shows it before all else, since what the next part of its run has may
+//!    come before the place where the cursor stands.
 //!
 //! A cursor over cached bytes never waits, so a caller that polls once gets its answer; in cache-only
 //! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).
 
 mod begin;
 mod deferred;
+mod empty_slices;
 mod merge;
 mod merge_input;
 mod part;
@@ -39,6 +41,7 @@ use std::future::Future;
 
 pub use begin::FromBegin;
 pub use deferred::Deferred;
+pub(crate) use empty_slices::EmptySlices;
 pub use merge::Merge;
 pub use merge_input::{Extent, MergeInput, Step};
 pub use model::read::Slice;

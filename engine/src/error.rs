@@ -86,8 +86,8 @@ pub enum Error {
     },
     /// A named limit is reached; the same request may pass later.
     Overloaded(&'static str),
-    /// A write over several shards may be there in part: one of them has refused its part with this, another has not.
-    /// Sent again it may be done twice.
+    /// A write over several shards that failed with this on one of them, and whose other parts, or this one, may be
+    /// there. Sent again it may be done twice.
     PartlyWritten(Box<Error>),
     /// The answer needs the disk, and the caller asked not to wait.
     WouldBlock,

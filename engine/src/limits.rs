@@ -26,10 +26,10 @@ pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
 /// Leaves of covered rows of a memtable that are passed at once: 0.3 µs. Then a covered row is shown.
 pub const COVERED_LEAVES_AT_ONCE_MAX: usize = 1024;
 
-/// A cursor over a memtable or a file searches in so many slices that have nothing before it gives the core back to its
-/// caller. Unit tests have fewer slices.
+/// Empty slices after which a cursor over a memtable or a file shows a change that changes nothing: one move passes no
+/// more of them. 2 in unit tests, so that their few slices reach it.
 pub const EMPTY_SLICES_AT_ONCE_MAX: u32 = if cfg!(test) { 2 } else { 16 };
-// A reader counts as much for each change that changes nothing.
+// For such a change a reader counts COVERED_BOUNDS_AT_ONCE_MAX rows: at least as many as slices were passed.
 const _: () = assert!(EMPTY_SLICES_AT_ONCE_MAX <= COVERED_BOUNDS_AT_ONCE_MAX);
 
 /// A longer read is split: with polled completions one request larger than the device's

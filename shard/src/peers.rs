@@ -77,10 +77,10 @@ pub(crate) enum Waiting<R> {
     Batch {
         ticket: Ticket,
         parts_left: usize,
-        /// How the first part has failed that did.
+        /// The first error of a part.
         failed: Option<Error>,
-        /// A part is done, or may be.
-        has_parts: bool,
+        /// Whether some part was written, or ended with an error that is no refusal.
+        may_be_written: bool,
     },
     /// A batch in this table, for one of its parts.
     Part(u32),
@@ -423,16 +423,16 @@ impl<P: Protocol> Peers<P> {
         waiting
     }
 
-    /// One part of a batch is done or refused. When it was the last: the batch's ticket and result, which is
-    /// `PartlyWritten` if some were refused and others may be there.
+    /// One part of a batch has ended. When it was the last: the batch's ticket and result, which is `PartlyWritten` if a
+    /// part has failed and some part may be written.
     pub(crate) fn part_done(&self, batch: u32, result: Result<()>) -> Option<(Ticket, Result<()>)> {
         let mut waiting = self.waiting.borrow_mut();
         let entry = waiting.get_mut(batch as usize).map(|entry| &mut entry.waiting);
-        let Some(Waiting::Batch { ticket, parts_left, failed, has_parts }) = entry else {
+        let Some(Waiting::Batch { ticket, parts_left, failed, may_be_written }) = entry else {
             unreachable!("a batch waits until its last part is done");
         };
         *parts_left -= 1;
-        *has_parts |= !matches!(&result, Err(error) if error.is_refusal());
+        *may_be_written |= !matches!(&result, Err(error) if error.is_refusal());
         if let Err(error) = result {
             failed.get_or_insert(error);
         }
@@ -441,7 +441,7 @@ impl<P: Protocol> Peers<P> {
         }
         let result = match failed.take() {
             None => Ok(()),
-            Some(error) if *has_parts => Err(Error::PartlyWritten(Box::new(error))),
+            Some(error) if *may_be_written => Err(Error::PartlyWritten(Box::new(error))),
             Some(error) => Err(error),
         };
         let done = (*ticket, result);

@@ -70,7 +70,7 @@ impl<P: Protocol> Shard<P> {
         assert!(parts.len() > 1, "what has one owner is not split");
         self.check_places(&parts)?;
         let batch =
-            Waiting::Batch { ticket, parts_left: parts.len(), failed: None, has_parts: false };
+            Waiting::Batch { ticket, parts_left: parts.len(), failed: None, may_be_written: false };
         let batch = self.peers.remember(batch);
         if let Some((_, part)) = parts.iter().find(|(owner, _)| *owner == self.me()) {
             let entry = self.peers.remember(Waiting::Part(batch));

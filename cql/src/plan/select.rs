@@ -298,7 +298,7 @@ impl SelectPlan {
         if planted(Bug::FilterForgetsLast) && filters.len() > 1 {
             filters = &filters[..filters.len() - 1];
         }
-        filters.iter().map(|filter| filter.judge(bindings)).collect()
+        filters.iter().map(|filter| filter.eval_in_form(bindings)).collect()
     }
 
     fn slices(&self, bindings: &Bindings<'_>) -> Result<Vec<Slice>> {
@@ -319,7 +319,7 @@ impl SelectPlan {
     fn lookups(&self, bindings: &Bindings<'_>) -> Result<Vec<IndexLookup>> {
         let mut lookups: Vec<IndexLookup> = Vec::new();
         for template in &self.filter.looked_up {
-            let filter = template.eval(bindings)?;
+            let filter = template.eval_as_bound(bindings)?;
             for index in self.table.indexes_of(template.column().id) {
                 if self.filter.uses_index {
                     indexed::check_filter(index, &filter)?;

@@ -2,8 +2,9 @@
 //!
 //! 1. `add` and `add_multi` make templates of a restriction when the statement is prepared: a slice is one for each of
 //!    its bounds, a tuple one for each column.
-//! 2. `FilterTemplate::eval` evaluates the values when the statement is executed. The pattern of a LIKE is read then,
-//!    since it may be bound. The values of an IN are put into order.
+//! 2. `FilterTemplate::eval_as_bound`, for an index lookup, evaluates the values when the statement is executed. The
+//!    pattern of a LIKE is read then, since it may be bound. The values of an IN are put into order. `eval_in_form`, for
+//!    rows, then brings them into the form of the index.
 //! 3. `of_indexed` makes templates of all restrictions on columns with an index: the index may be asked with them, also
 //!    where a slice of clustering keys says the same. If the partitions are named, only filters are asked for.
 //!
@@ -41,13 +42,13 @@ impl FilterTemplate {
         &self.column
     }
 
-    /// The filter with these bindings that judges rows.
-    pub fn judge(&self, bindings: &Bindings<'_>) -> Result<Filter> {
-        Ok(self.eval(bindings)?.into_form(&self.column.ty))
+    /// The filter for rows, with the values in the form of the index ([`Filter::into_form`]).
+    pub fn eval_in_form(&self, bindings: &Bindings<'_>) -> Result<Filter> {
+        Ok(self.eval_as_bound(bindings)?.into_form(&self.column.ty))
     }
 
-    /// The filter with these bindings, its values as they were bound: an index brings them into its form.
-    pub fn eval(&self, bindings: &Bindings<'_>) -> Result<Filter> {
+    /// The filter for an index lookup, with the values as they were bound: the index makes its terms of those.
+    pub fn eval_as_bound(&self, bindings: &Bindings<'_>) -> Result<Filter> {
         // Each row is compared with all of them.
         let count = self.values.count(std::slice::from_ref(&self.column), bindings);
         check_product(std::iter::once(count), "filter")?;

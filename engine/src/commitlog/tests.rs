@@ -247,7 +247,7 @@ fn a_log_of_small_segments_takes_long_records_at_once_after_it_was_opened_with_l
 /// Before: each small segment counted as a large one, and one was deleted at each try, a second after the other: the
 /// log had no space until enough were gone.
 #[test]
-fn segments_count_at_their_own_size_and_misfits_go_together() {
+fn segments_count_at_their_own_size_and_odd_sized_ones_go_together() {
     run(async |sim| {
         let (disk, log) = fresh(&sim).await;
         fill_segments(&log, 2).await;
@@ -262,10 +262,10 @@ fn segments_count_at_their_own_size_and_misfits_go_together() {
     });
 }
 
-/// Before: a small segment that became free while others were deleted was the next one, and a record which is longer than
-/// it waited for it to be full.
+/// Before: a small segment that became free while others were deleted became the next one. A record longer than that
+/// segment then waited until small records had filled it.
 #[test]
-fn a_misfit_that_becomes_free_while_others_are_deleted_is_not_used() {
+fn an_odd_sized_segment_that_becomes_free_while_others_are_deleted_is_not_used() {
     run(async |sim| {
         let (disk, log) = fresh(&sim).await;
         fill_segments(&log, 2).await;
@@ -287,7 +287,7 @@ fn a_misfit_that_becomes_free_while_others_are_deleted_is_not_used() {
 /// Before: all that were to be deleted with it were forgotten, and took their part of the log's bytes until the next
 /// start.
 #[test]
-fn a_misfit_that_cannot_be_deleted_is_deleted_later() {
+fn an_odd_sized_segment_that_cannot_be_deleted_is_deleted_later() {
     run(async |sim| {
         let (disk, log) = fresh(&sim).await;
         fill_segments(&log, 2).await;

@@ -27,7 +27,8 @@ pub struct FromBegin<'c> {
     token: Token,
     begin: Arc<ViewBegin>,
     stage: Stage,
-    /// What the file has in force where it is in the partition that it begins in: reversed it was shown, forward not yet.
+    /// The range deletion in force where the file's cursor stands, while the stage is `Bound`: reversed it was already
+    /// shown, forward not yet.
     in_force: Deletion,
     /// A change at the place is shown; the file's cursor stands behind it.
     at_begin: Option<Deletion>,
@@ -70,6 +71,7 @@ impl<'c> FromBegin<'c> {
             if let Fragment::Change { deletion, .. } = self.cursor.fragment() {
                 self.in_force = deletion;
             }
+            // Only while nothing is in force: the change then says NONE, so no deletion is shown before the place.
             if was_sought && self.cursor.has_passed_slices() && self.in_force.is_none() {
                 return Ok(true);
             }

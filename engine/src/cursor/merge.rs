@@ -95,7 +95,7 @@ enum Shown {
 
 impl<C: Cursor> Lane<C> {
     /// Whether it stands at a change that changes nothing.
-    fn shows_nothing(&self) -> bool {
+    fn is_unchanged(&self) -> bool {
         let in_force = self.in_force;
         matches!(self.cursor.fragment(), Fragment::Change { deletion, .. } if deletion == in_force)
     }
@@ -366,7 +366,7 @@ impl<C: MergeInput> Cursor for Merge<C> {
                 return Ok(true);
             }
             let passed_much =
-                self.lanes[index].shows_nothing() || passed == COVERED_BOUNDS_AT_ONCE_MAX;
+                self.lanes[index].is_unchanged() || passed == COVERED_BOUNDS_AT_ONCE_MAX;
             if self.take_changes(index) || passed_much {
                 self.shown = Shown::Change(index);
                 return Ok(true);

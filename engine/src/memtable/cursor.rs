@@ -24,9 +24,9 @@ use super::leaves::Place;
 use super::partition::Partition;
 use super::ranges::Hold;
 use super::{Memtable, unite};
-use crate::cursor::{Cursor, Fragment, Head, MergeInput, Scope, Slice, Span};
+use crate::cursor::{Cursor, EmptySlices, Fragment, Head, MergeInput, Scope, Slice, Span};
 use crate::error::Result;
-use crate::limits::{COVERED_BOUNDS_AT_ONCE_MAX, EMPTY_SLICES_AT_ONCE_MAX};
+use crate::limits::COVERED_BOUNDS_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
 
 /// Goes through a memtable.
@@ -56,8 +56,7 @@ struct Inside {
     at_done: bool,
     /// The deletion that was last shown to hold.
     in_force: Deletion,
-    /// Slices that had nothing, since a change was shown for them.
-    empty_slices: u32,
+    empty_slices: EmptySlices,
     /// The place of the row shown last, as long as the memtable has the version that it had then. If there is one, `at`
     /// is the clustering key of that row, and forward `at_done` is true.
     row_place: Option<Place>,
@@ -85,7 +84,7 @@ impl<'c> MemtableCursor<'c> {
                 at: Vec::new(),
                 at_done: false,
                 in_force: Deletion::NONE,
-                empty_slices: 0,
+                empty_slices: EmptySlices::default(),
                 row_place: None,
                 row: Vec::new(),
                 spare: Vec::new(),
@@ -181,7 +180,8 @@ impl<'c> MemtableCursor<'c> {
             let is_empty = self.inside.slices_done > first;
             self.inside.slices_done += 1;
             self.inside.enter_slice(&self.span);
-            if is_empty && self.inside.shows_empty() {
+            if is_empty && self.inside.empty_slices.count() {
+                self.inside.shows_row = false;
                 return true;
             }
         }
@@ -230,18 +230,6 @@ impl Inside {
             let slice = slice_at(span, self.slices_done);
             self.at.extend_from_slice(if span.reversed { &slice.end } else { &slice.start });
         }
-    }
-
-    /// Counts a slice that had nothing. After some of them it shows a change to nothing where it stands, so that the
-    /// caller learns of the work.
-    fn shows_empty(&mut self) -> bool {
-        self.empty_slices += 1;
-        let passes = self.empty_slices == EMPTY_SLICES_AT_ONCE_MAX;
-        if passes {
-            self.empty_slices = 0;
-            self.shows_row = false;
-        }
-        passes
     }
 
     /// Breaks when it shows something, or has passed many borders at which nothing changes; continues when the slice is

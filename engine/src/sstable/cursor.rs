@@ -27,9 +27,9 @@ use super::frame::{Kind, raw_length_of};
 use super::row_index::NodeRef;
 use super::slots::Slots;
 use super::window::Window;
-use crate::cursor::{Cursor, Fragment, Head, Scope, Slice, Span};
+use crate::cursor::{Cursor, EmptySlices, Fragment, Head, Scope, Slice, Span};
 use crate::error::{Error, Result};
-use crate::limits::{EMPTY_SLICES_AT_ONCE_MAX, SAMPLED_BLOCK_BYTES_MAX};
+use crate::limits::SAMPLED_BLOCK_BYTES_MAX;
 use crate::planted::{Bug, planted};
 
 /// A walk through one file.
@@ -50,8 +50,7 @@ pub struct SstableCursor<'c> {
     entry: usize,
     /// Slices that are done with.
     slices_done: usize,
-    /// Slices that had nothing, since a change was shown for them.
-    empty_slices: u32,
+    empty_slices: EmptySlices,
     phase: Phase,
     in_force: Deletion,
     shown: Shown,
@@ -108,7 +107,7 @@ enum Shown {
     /// A change at its far border.
     Left,
     /// A change that changes nothing, after slices that had nothing: the last of them is in hand.
-    Passed,
+    EmptySlices,
     /// A change where a seek went.
     Sought,
 }
@@ -130,7 +129,7 @@ impl<'c> SstableCursor<'c> {
             end: 0,
             entry: 0,
             slices_done: 0,
-            empty_slices: 0,
+            empty_slices: EmptySlices::default(),
             phase: Phase::Over,
             in_force: Deletion::NONE,
             shown: Shown::Entered,
@@ -265,23 +264,12 @@ impl<'c> SstableCursor<'c> {
 
     /// Whether it shows a change that changes nothing, after slices that have nothing.
     pub(crate) fn has_passed_slices(&self) -> bool {
-        matches!(self.shown, Shown::Passed)
+        matches!(self.shown, Shown::EmptySlices)
     }
 
     /// Whether all of the slice in hand was shown.
     fn is_behind_slice(&self) -> bool {
-        matches!(self.shown, Shown::Left | Shown::Passed)
-    }
-
-    /// Counts a slice that had nothing. After some of them a change is to be shown, so that the caller learns of the
-    /// work.
-    fn shows_empty(&mut self) -> bool {
-        self.empty_slices += 1;
-        let passes = self.empty_slices == EMPTY_SLICES_AT_ONCE_MAX;
-        if passes {
-            (self.empty_slices, self.shown) = (0, Shown::Passed);
-        }
-        passes
+        matches!(self.shown, Shown::Left | Shown::EmptySlices)
     }
 
     fn in_hand(&self) -> &InBlock {
@@ -412,10 +400,10 @@ impl Cursor for SstableCursor<'_> {
                     // The far border's change is shown while the slice is still the one in hand.
                     if self.is_behind_slice() {
                         self.shown = Shown::Entered;
-                    } else if self.walk(slice).await?
-                        || self.close()
-                        || is_empty && self.shows_empty()
-                    {
+                    } else if self.walk(slice).await? || self.close() {
+                        return Ok(true);
+                    } else if is_empty && self.empty_slices.count() {
+                        self.shown = Shown::EmptySlices;
                         return Ok(true);
                     }
                     self.slices_done += 1;
@@ -431,10 +419,10 @@ impl Cursor for SstableCursor<'_> {
         match self.shown {
             Shown::Entered => Fragment::Change { position: self.near_border(border()), deletion },
             Shown::Left => Fragment::Change { position: self.far_border(border()), deletion },
-            Shown::Passed if self.span.reversed => {
+            Shown::EmptySlices if self.span.reversed => {
                 Fragment::Change { position: &[AFTER], deletion }
             }
-            Shown::Passed => Fragment::Change { position: &[], deletion },
+            Shown::EmptySlices => Fragment::Change { position: &[], deletion },
             Shown::Sought => Fragment::Change { position: &self.sought, deletion },
             Shown::Entry(index) => {
                 let inner = Block::new(&self.in_hand().slots).inner(index);

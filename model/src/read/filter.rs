@@ -99,8 +99,8 @@ pub struct Filter {
     pub target: FilterTarget,
     /// How it compares.
     pub operator: Operator,
-    /// What it compares with, in the form of `analysis`: one value, or several for `In`, in the order of
-    /// [`CqlType::sort`], and two for `Entry`.
+    /// What it compares with: one value, any number for `In` in the order of [`CqlType::sort`], two for `Entry`. As they
+    /// were bound until [`into_form`](Filter::into_form), then in the form of `analysis`.
     pub values: Vec<Box<[u8]>>,
     /// The form in which texts compare: that of the index which the column has.
     pub analysis: Analysis,
@@ -116,8 +116,8 @@ impl Filter {
         }
     }
 
-    /// This filter on a column of type `ty`, its values as they were bound brought into the form of the index. Once: a
-    /// form of a form may be another.
+    /// The filter, ready for rows of a column of type `ty`: its values are brought from the bound form into that of the
+    /// index. To be called once, since the form of a form may differ.
     pub fn into_form(mut self, ty: &CqlType) -> Filter {
         if self.analysis.is_none() {
             return self;

@@ -1,5 +1,5 @@
-//! One value that is compared with many: it is encoded once, for the first of the others that is not the same bytes. Of
-//! many that are in order some are looked at.
+//! One value compared with many: it is encoded once, for the first of the others that has other bytes. Among values in
+//! order it is found by binary search.
 //!
 //! Invariant: the order is that of clustering by the type (`ordered.rs`). Not here: which operators hold
 //! (`read/filter.rs`).
@@ -45,7 +45,8 @@ impl<'v> Compared<'v> {
         }
     }
 
-    /// As `order_of`, but so that any values can be put into order: those without an ordered form stand behind the others.
+    /// As `order_of`, but so that any values can be put into order: those without an ordered form stand behind the
+    /// others.
     fn place_of(&mut self, other: &[u8]) -> Ordering {
         if let Some(order) = of_integers(self.ty, other, self.value) {
             return order;

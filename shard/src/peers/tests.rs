@@ -254,7 +254,7 @@ fn a_write_of_which_some_parts_are_refused_says_whether_others_may_be_there() {
         (vec![Err(full()), Err(failed())], partly(full())),
     ] {
         let (ticket, parts_left) = (Ticket::Caller(7), parts.len());
-        let batch = Waiting::Batch { ticket, parts_left, failed: None, has_parts: false };
+        let batch = Waiting::Batch { ticket, parts_left, failed: None, may_be_written: false };
         let batch = here.remember(batch);
         let mut done = parts.into_iter().map(|part| here.part_done(batch, part));
         let last = done.by_ref().find_map(|done| done).map(|(_, result)| result);
