@@ -1,8 +1,8 @@
 //! When a job that has failed is tried again: after two seconds, and then after twice as long each time.
 //!
-//! Seconds here are those that the engine's owner runs: the wall clock may be set back, and then what has failed before
-//! would not be tried until it is where it was. An owner that does not say how long it runs gives its jobs seconds that
-//! do for both.
+//! Times here are the seconds for which the engine's owner has run. By the wall clock, once that is set back, a failed job
+//! would not be due before the clock is where it was. If the owner never says how long it has run, the `now_s` of jobs
+//! counts.
 
 use std::cell::Cell;
 
@@ -19,8 +19,8 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// Whether the job may be tried at this second.
-    pub(crate) fn is_due(&self, retry_s: u32) -> bool {
-        self.due_s.get() <= retry_s
+    pub(crate) fn is_due(&self, backoff_clock_s: u32) -> bool {
+        self.due_s.get() <= backoff_clock_s
     }
 
     /// How often the job has failed since it last succeeded.
@@ -29,7 +29,7 @@ impl Backoff {
     }
 
     /// Notes how the job ended at this second.
-    pub(crate) fn ended<T, E>(&self, result: &Result<T, E>, retry_s: u32) {
+    pub(crate) fn ended<T, E>(&self, result: &Result<T, E>, backoff_clock_s: u32) {
         if result.is_ok() {
             self.failures.set(0);
             self.due_s.set(0);
@@ -37,19 +37,19 @@ impl Backoff {
         }
         let doubled = JOB_RETRY_S.checked_shl(self.failures.get()).unwrap_or(JOB_RETRY_S_MAX);
         self.failures.set(self.failures.get().saturating_add(1));
-        self.due_s.set(retry_s.saturating_add(doubled.clamp(JOB_RETRY_S, JOB_RETRY_S_MAX)));
+        self.due_s.set(backoff_clock_s.saturating_add(doubled.clamp(JOB_RETRY_S, JOB_RETRY_S_MAX)));
     }
 }
 
 impl Engine {
-    /// The owner runs for so many seconds now: they decide when a job that has failed is tried again. To be said before
-    /// the first job, and then about every second; if it never is, the seconds that jobs are given decide.
+    /// Says that the owner has run for `uptime_s` seconds, which decide when a failed job is tried again. Called before
+    /// the first job and then about every second; if it never is, the `now_s` of jobs decides.
     pub fn set_uptime_s(&self, uptime_s: u32) {
         self.uptime_s.set(Some(uptime_s));
     }
 
-    /// The second by which failures count, for a job at `now_s` since 1970.
-    pub(crate) fn retry_s(&self, now_s: u32) -> u32 {
+    /// The second by which failures count, for a job at `now_s` seconds since 1970.
+    pub(crate) fn backoff_clock_s(&self, now_s: u32) -> u32 {
         self.uptime_s.get().unwrap_or(now_s)
     }
 }

@@ -150,13 +150,13 @@ impl Damage {
 
     /// Notes that one more merge has failed by this file, at this second as `backoff.rs` counts them; how many count
     /// together.
-    pub(crate) fn note_merge_failure(&self, sstable: Uuid, retry_s: u32) -> u32 {
+    pub(crate) fn note_merge_failure(&self, sstable: Uuid, backoff_clock_s: u32) -> u32 {
         let mut failures = self.merge_failures.borrow_mut();
         let known = failures.entry(sstable).or_default();
-        if retry_s.saturating_sub(known.last_s) > MERGE_FAILURE_GAP_S_MAX {
+        if backoff_clock_s.saturating_sub(known.last_s) > MERGE_FAILURE_GAP_S_MAX {
             known.count = 0;
         }
-        *known = MergeFailures { count: known.count.saturating_add(1), last_s: retry_s };
+        *known = MergeFailures { count: known.count.saturating_add(1), last_s: backoff_clock_s };
         known.count
     }
 

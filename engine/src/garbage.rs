@@ -68,14 +68,14 @@ impl Garbage {
     }
 
     /// Whether there is something to remove, and it may be tried at this second.
-    pub(crate) fn is_due(&self, retry_s: u32) -> bool {
+    pub(crate) fn is_due(&self, backoff_clock_s: u32) -> bool {
         let is_any = !self.tables.borrow().is_empty() || !self.unkept.borrow().is_empty();
-        is_any && self.may_try(retry_s) || self.memtables.borrow().iter().any(is_unread)
+        is_any && self.may_try(backoff_clock_s) || self.memtables.borrow().iter().any(is_unread)
     }
 
     /// Whether something may be removed at this second: not soon after a failure.
-    pub(crate) fn may_try(&self, retry_s: u32) -> bool {
-        self.backoff.is_due(retry_s)
+    pub(crate) fn may_try(&self, backoff_clock_s: u32) -> bool {
+        self.backoff.is_due(backoff_clock_s)
     }
 
     /// One of the tables; `None` when all are removed.
@@ -107,8 +107,8 @@ impl Garbage {
     }
 
     /// Notes how an attempt ended at this second.
-    pub(crate) fn ended<T, E>(&self, result: &Result<T, E>, retry_s: u32) {
-        self.backoff.ended(result, retry_s);
+    pub(crate) fn ended<T, E>(&self, result: &Result<T, E>, backoff_clock_s: u32) {
+        self.backoff.ended(result, backoff_clock_s);
     }
 }
 

@@ -67,8 +67,8 @@ impl Job {
 }
 
 impl Engine {
-    /// What should be done next, if anything. `now_s` is the time in seconds since 1970, and never goes back; by what
-    /// time a job that has failed is tried again: [`set_uptime_s`](Self::set_uptime_s).
+    /// What should be done next, if anything. `now_s`, in seconds since 1970, never goes back. When a failed job is due is
+    /// counted in the seconds of [`set_uptime_s`](Self::set_uptime_s).
     pub fn next_job(&self, now_s: u32) -> Option<Job> {
         JobKind::ALL.into_iter().find_map(|kind| self.next_job_of(kind, now_s))
     }
@@ -76,14 +76,15 @@ impl Engine {
     /// What of this kind should be done next, if anything.
     pub fn next_job_of(&self, kind: JobKind, now_s: u32) -> Option<Job> {
         match kind {
-            JobKind::Flush => self.table_to_flush(self.retry_s(now_s)).map(Job::Flush),
+            JobKind::Flush => self.table_to_flush(self.backoff_clock_s(now_s)).map(Job::Flush),
             JobKind::Remove => {
-                let retry_s = self.retry_s(now_s);
-                let is_log_due = self.garbage.may_try(retry_s) && self.is_log_held_by_nothing();
-                (is_log_due || self.garbage.is_due(retry_s)).then_some(Job::Remove)
+                let backoff_clock_s = self.backoff_clock_s(now_s);
+                let is_log_due =
+                    self.garbage.may_try(backoff_clock_s) && self.is_log_held_by_nothing();
+                (is_log_due || self.garbage.is_due(backoff_clock_s)).then_some(Job::Remove)
             }
             JobKind::Sample => self.samples.is_any().then_some(Job::Sample),
-            JobKind::Index => self.table_to_index(self.retry_s(now_s)).map(Job::Index),
+            JobKind::Index => self.table_to_index(self.backoff_clock_s(now_s)).map(Job::Index),
             JobKind::Compact => self.table_to_compact(now_s).map(Job::Compact),
         }
     }
@@ -97,7 +98,7 @@ impl Engine {
             Job::Flush(id) => self.flush_first(id, now_s, &pause).await,
             Job::Remove => {
                 self.free_memtables(&pause).await;
-                if !self.garbage.may_try(self.retry_s(now_s)) {
+                if !self.garbage.may_try(self.backoff_clock_s(now_s)) {
                     return Ok(());
                 }
                 let result = match self.remove_garbage().await {
@@ -105,7 +106,7 @@ impl Engine {
                     failed => failed,
                 };
                 let result = result.and(self.delete_unkept().await);
-                self.garbage.ended(&result, self.retry_s(now_s));
+                self.garbage.ended(&result, self.backoff_clock_s(now_s));
                 result
             }
             Job::Sample => {
@@ -221,7 +222,7 @@ impl Engine {
         };
         for table in &tables {
             assert!(table.flushing.replace(false), "one flush of a table at a time");
-            table.flush_backoff.ended(&result, self.retry_s(now_s));
+            table.flush_backoff.ended(&result, self.backoff_clock_s(now_s));
         }
         if let Err(error) = &result {
             self.counters.count(|s| s.jobs_failed += 1);
@@ -240,12 +241,12 @@ impl Engine {
 
     /// What is sealed already, then the table that holds the most when memory is short, then the one that holds the
     /// log back.
-    fn table_to_flush(&self, retry_s: u32) -> Option<TableId> {
+    fn table_to_flush(&self, backoff_clock_s: u32) -> Option<TableId> {
         self.tables.forget_flushed();
         let tables = self.tables.unflushed();
-        let free = tables
-            .iter()
-            .filter(|(_, table)| !table.flushing.get() && table.flush_backoff.is_due(retry_s));
+        let free = tables.iter().filter(|(_, table)| {
+            !table.flushing.get() && table.flush_backoff.is_due(backoff_clock_s)
+        });
         let waiting = free.clone().filter(|(_, table)| table.has_sealed()).map(|(id, _)| *id).min();
         if waiting.is_some() {
             return waiting;

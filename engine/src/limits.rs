@@ -257,7 +257,7 @@ pub const LOG_TAIL_READS: u32 = 3;
 /// All segments of a shard's log. When it is reached, writes wait until a flush frees one.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 
-/// The largest size of a commit log segment: a log has space for two, the one that fills and the next.
+/// The largest segment of a log of [`LOG_BYTES_MAX`]: a log has space for two, the one that fills and the next.
 pub const SEGMENT_BYTES_MAX: u32 = (LOG_BYTES_MAX / 2) as u32;
 
 /// The largest write of the log: beyond this a device gains no more.

@@ -14,7 +14,7 @@ use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::options::TableOptions;
-use model::read::{Flow, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
+use model::read::{Flow, PartitionRef, Partitions, ReadCommand, ReadEnd, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::schema::{Table, TableBuilder};
 use model::{ColumnId, CqlType, Deletion, Token, TokenRange, key};

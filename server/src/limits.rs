@@ -30,7 +30,6 @@ pub(crate) const COMMITLOG_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const COMMITLOG_SEGMENT_BYTES_MAX: u64 = engine::limits::SEGMENT_BYTES_MAX as u64;
 
 const _: () = assert!(COMMITLOG_SEGMENT_BYTES_MIN >= engine::limits::SEGMENT_BYTES_MIN as u64);
-const _: () = assert!(COMMITLOG_SEGMENT_BYTES_MAX <= u32::MAX as u64);
 
 /// Free space without which the server does not start.
 pub(crate) const FREE_BYTES_MIN: u64 = 256 << 20;

@@ -108,7 +108,8 @@ pub async fn boot(
     let (schema_log, schema) = SchemaChanges::open(disk, seed(), &config.base).await?;
     let schema = Arc::new(schema);
     if layout.shards as usize != config.shards {
-        // What a start that could not deal it has written of the logs' rows: dealing needs the space.
+        // A start whose dealing failed has left files of the logs' rows, which nothing names: dealing again needs their
+        // space.
         engine::sweep(disk, &layout).await?;
         layout = deal_anew(disk, config, &layout, &schema, seed()).await?;
     }

@@ -83,20 +83,20 @@ async fn delete(disk: &Disk, segment: Segment) -> Result<()> {
 
 /// Takes out and deletes the segments that have another size than `segment_bytes`, that of new ones, and whose numbers
 /// are not among the `needed`: what was flushed before those, and one that was prepared after them.
-pub(super) async fn delete_misfits(
+pub(super) async fn delete_odd_sized(
     disk: &Disk,
     segments: &mut BTreeMap<u32, Segment>,
     needed: RangeInclusive<u32>,
     segment_bytes: u32,
 ) -> Result<()> {
-    let is_misfit = |number: u32, header: &SegmentHeader| {
+    let is_odd_sized = |number: u32, header: &SegmentHeader| {
         header.segment_bytes != segment_bytes && !needed.contains(&number)
     };
     let known = segments.iter().map(|(number, segment)| (*number, &segment.header));
-    let misfits = known.filter(|(number, header)| is_misfit(*number, header));
-    let numbers: Vec<u32> = misfits.map(|(number, _)| number).collect();
-    for misfit in numbers.iter().filter_map(|number| segments.remove(number)).collect::<Vec<_>>() {
-        delete(disk, misfit).await?;
+    let odd_sized = known.filter(|(number, header)| is_odd_sized(*number, header));
+    let numbers: Vec<u32> = odd_sized.map(|(number, _)| number).collect();
+    for segment in numbers.iter().filter_map(|number| segments.remove(number)).collect::<Vec<_>>() {
+        delete(disk, segment).await?;
     }
     Ok(())
 }

@@ -114,7 +114,7 @@ impl State {
         self.used.push_back(segment);
     }
 
-    /// What the segments take which hold something that may not be flushed, in bytes of their files.
+    /// What the segments take that may hold unflushed records, in bytes of their files.
     pub(super) fn needed_bytes(&self) -> u64 {
         u64::from(self.active.header.segment_bytes) + self.used_bytes
     }
@@ -125,9 +125,9 @@ impl State {
     }
 
     /// Takes out a free segment that has another size than new ones, if there is one.
-    pub(super) fn take_misfit(&mut self, segment_bytes: u32) -> Option<Segment> {
-        let misfit = |segment: &Segment| segment.header.segment_bytes != segment_bytes;
-        let at = self.free.iter().position(misfit)?;
+    pub(super) fn take_odd_sized(&mut self, segment_bytes: u32) -> Option<Segment> {
+        let is_odd_sized = |segment: &Segment| segment.header.segment_bytes != segment_bytes;
+        let at = self.free.iter().position(is_odd_sized)?;
         Some(self.free.swap_remove(at))
     }
 

@@ -15,7 +15,7 @@ use std::task::Poll;
 use uuid::Uuid;
 
 use super::files::{
-    delete_misfits, file_name, make_file, reopened, segment_files, sync_names, uuid_of,
+    delete_odd_sized, file_name, make_file, reopened, segment_files, sync_names, uuid_of,
 };
 use super::replay::Tail;
 use super::segment::{
@@ -76,7 +76,7 @@ impl Log {
             (number, offset) = (number + 1, FIRST_BLOCK);
         }
         let needed = tail.flushed.segment()..=number;
-        delete_misfits(disk, &mut segments, needed, config.segment_bytes).await?;
+        delete_odd_sized(disk, &mut segments, needed, config.segment_bytes).await?;
         // A process that was killed may have made a file and not synced its name, which is relied on from here on.
         sync_names(disk, dir).await?;
         let after = segments.split_off(&(number + 1)).into_values().next();
@@ -374,19 +374,19 @@ impl Log {
     /// became free meanwhile.
     async fn free_segment(&self) -> Result<Option<Segment>> {
         loop {
-            let misfit = {
+            let odd_sized = {
                 let mut state = self.state.borrow_mut();
-                let Some(misfit) = state.take_misfit(self.config.segment_bytes) else {
+                let Some(odd_sized) = state.take_odd_sized(self.config.segment_bytes) else {
                     return Ok(state.free.pop());
                 };
-                misfit
+                odd_sized
             };
-            if let Err(error) = self.disk.unlink(misfit.file.path()).await {
-                self.state.borrow_mut().free.push(misfit);
+            if let Err(error) = self.disk.unlink(odd_sized.file.path()).await {
+                self.state.borrow_mut().free.push(odd_sized);
                 return Err(error);
             }
-            self.state.borrow_mut().files_bytes -= u64::from(misfit.header.segment_bytes);
-            misfit.file.close().await?;
+            self.state.borrow_mut().files_bytes -= u64::from(odd_sized.header.segment_bytes);
+            odd_sized.file.close().await?;
         }
     }
 

@@ -133,7 +133,7 @@ impl Engine {
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
         self.list_expiring(now_s);
         self.evaluate_listed(now_s);
-        let retry_s = self.retry_s(now_s);
+        let backoff_clock_s = self.backoff_clock_s(now_s);
         let tables = self.tables.by_id();
         let mut waiting = self.compactions.waiting.borrow_mut();
         waiting.retain(|id, _| tables.contains_key(id));
@@ -150,7 +150,7 @@ impl Engine {
             }
             let Some(bytes) = backlog.next_bytes else { continue };
             let has_place = self.compactions.may_start_automatic(*id, bytes);
-            if !table.compact_backoff.is_due(retry_s) || !has_place {
+            if !table.compact_backoff.is_due(backoff_clock_s) || !has_place {
                 continue;
             }
             // Of two with as many runs the smaller, which is done sooner.

@@ -55,7 +55,8 @@ impl Engine {
 /// The most bytes that a merge of `inputs`, which are some of the table's `views`, into such fragments holds at a time
 /// beside them, if these files stay.
 pub(super) fn space_for(
-    (inputs, views): (&[View], &[View]),
+    inputs: &[View],
+    views: &[View],
     stay: &BTreeSet<Uuid>,
     fragment_bytes: u64,
 ) -> u64 {

@@ -139,7 +139,7 @@ impl Engine {
         };
         self.compactions.end(bytes);
         table.evaluation.changed();
-        table.compact_backoff.ended(&result, self.retry_s(now_s));
+        table.compact_backoff.ended(&result, self.backoff_clock_s(now_s));
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
@@ -183,9 +183,9 @@ impl Engine {
                 let path = |view: &View| layout::sstable_path(view.entry.table, view.entry.sstable);
                 let input = inputs.iter().find(|view| path(view).as_str() == file);
                 let sstable = input.map(|view| view.entry.sstable);
-                let retry_s = self.retry_s(now_s);
-                let failures =
-                    sstable.map_or(0, |sstable| table.damage.note_merge_failure(sstable, retry_s));
+                let backoff_clock_s = self.backoff_clock_s(now_s);
+                let failures = sstable
+                    .map_or(0, |sstable| table.damage.note_merge_failure(sstable, backoff_clock_s));
                 if failures >= JOB_QUARANTINE_FAILURES {
                     quarantine(&|view| Some(view.entry.sstable) == sstable);
                 }
@@ -248,7 +248,7 @@ impl Engine {
                 let inputs: Vec<View> =
                     task.pieces.iter().map(|&index| views[index].clone()).collect();
                 let fragment_bytes = self.fragment_bytes(table, task.fragment_bytes);
-                space_for((&inputs, &views), &stay, fragment_bytes) <= room_bytes
+                space_for(&inputs, &views, &stay, fragment_bytes) <= room_bytes
             };
             let other = self.plan_of(table, now_s, |strategy, pieces, context| {
                 smaller(strategy, pieces, context, &fits)
@@ -263,7 +263,7 @@ impl Engine {
     async fn space_of(&self, merge: &BegunMerge<'_>) -> u64 {
         let inputs = merge.running.inputs();
         let stay = self.files_that_stay(inputs.iter().map(|view| &view.entry)).await;
-        space_for((&inputs, &merge.table.views()), &stay, merge.fragment_bytes)
+        space_for(&inputs, &merge.table.views(), &stay, merge.fragment_bytes)
     }
 
     /// Takes the inputs of a merge, before anything is awaited: they are of this epoch of the table.

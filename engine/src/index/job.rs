@@ -267,7 +267,7 @@ impl Engine {
         let result = self.index_next(table, pause).await;
         state.read_rows.set(None);
         assert!(state.is_building.replace(false), "one build of a table at a time");
-        state.backoff.ended(&result, self.retry_s(now_s));
+        state.backoff.ended(&result, self.backoff_clock_s(now_s));
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 

@@ -26,25 +26,25 @@ pub(super) enum Next {
 impl Engine {
     /// A table that has something for the job to do, if it may be tried at this second: those behind the last one
     /// first.
-    pub(crate) fn table_to_index(&self, retry_s: u32) -> Option<TableId> {
+    pub(crate) fn table_to_index(&self, backoff_clock_s: u32) -> Option<TableId> {
         let tables = self.tables.indexed();
         let last = self.tables.last_indexed();
         let behind = tables.partition_point(|id| Some(*id) <= last);
         let (before, behind) = tables.split_at(behind);
         let due = behind.iter().chain(before).filter_map(|id| {
             let table = self.table(*id).ok()?;
-            Some((self.next_of(&table, retry_s)?, *id))
+            Some((self.next_of(&table, backoff_clock_s)?, *id))
         });
         // Of several that are as urgent the first.
         due.min_by_key(|(next, _)| *next).map(|(_, id)| id)
     }
 
     /// What the job has to do in a table, if it may be tried at this second.
-    fn next_of(&self, table: &Table, retry_s: u32) -> Option<Next> {
+    fn next_of(&self, table: &Table, backoff_clock_s: u32) -> Option<Next> {
         let (state, lost) = (&table.index_state, self.cache.lost_indexes());
         let has_dropped = state.has_dropped.get();
         let is_settled = state.settled.get() == Some(lost) && !has_dropped;
-        if is_settled || state.is_building.get() || !state.backoff.is_due(retry_s) {
+        if is_settled || state.is_building.get() || !state.backoff.is_due(backoff_clock_s) {
             return None;
         }
         let definition = table.definition();

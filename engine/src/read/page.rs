@@ -8,8 +8,8 @@
 //!    that an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is
 //!    read for it.
 //! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. So are slices
-//!    that have nothing. After a quantum of it a read that may wait asks its caller whether to pause; one that must not
-//!    gives up.
+//!    that have nothing. After a quantum of work a read that may wait asks its caller whether to pause; one that must
+//!    not gives up.
 
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
@@ -206,14 +206,13 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         let mut in_force = Deletion::NONE;
         while !self.is_done() && cursor.next().await? {
             match cursor.fragment() {
-                Fragment::Change { deletion: change, .. } if change == in_force => {
-                    self.work_of_change((in_force, change));
-                }
                 Fragment::Change { deletion: change, .. } => {
                     self.work_of_change((in_force, change));
-                    self.passes(None, change);
-                    self.pass_change(deletion, (in_force, change))?;
-                    in_force = change;
+                    if change != in_force {
+                        self.passes(None, change);
+                        self.pass_change(deletion, (in_force, change))?;
+                        in_force = change;
+                    }
                 }
                 Fragment::Row { clustering, row } => {
                     self.work(clustering.len() + row.bytes().len());

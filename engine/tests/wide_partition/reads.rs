@@ -2,6 +2,17 @@
 
 use super::*;
 
+/// What a read gives, how it ends, and how often it pauses.
+async fn pauses_of(engine: &Engine, command: &ReadCommand) -> (Seen, ReadEnd, u32) {
+    let (mut seen, pauses) = (Seen::default(), Slot::new(0));
+    let pause = || {
+        pauses.set(pauses.get() + 1);
+        std::future::ready(())
+    };
+    let end = engine.read(command, &mut seen, pause).await.unwrap();
+    (seen, end, pauses.get())
+}
+
 /// What a newer range deletion covers is sought over, over older deletions that stay and from fragment to fragment.
 #[test]
 fn a_newer_range_deletion_hides_the_rows_of_all_fragments() {
@@ -54,21 +65,15 @@ fn range_deletions_under_a_newer_one_are_passed_over_in_steps() {
             assert_eq!(seen.0.len(), 1, "and its blocks are in the cache");
             shard.write(|m, _| delete(m, (0, 3 * RANGES), 20)).await;
             let at_once = shard.engine.read_cached(&all, &mut Seen::default());
-            let pauses = Slot::new(0);
-            let pause = || {
-                pauses.set(pauses.get() + 1);
-                std::future::ready(())
-            };
-            let mut seen = Seen::default();
-            let end = shard.engine.read(&all, &mut seen, pause).await.unwrap();
+            let (seen, end, pauses) = pauses_of(&shard.engine, &all).await;
             assert_eq!(seen.0.len(), usize::from(!is_covered));
             assert!(end.tombstones < 4, "what is not seen does not count: {}", end.tombstones);
             match is_covered {
-                true => assert!(at_once.is_ok() && pauses.get() < 2, "it is sought over"),
+                true => assert!(at_once.is_ok() && pauses < 2, "it is sought over"),
                 false => {
                     assert_eq!(at_once, Err(Error::WouldBlock));
                     let (bounds, quantum) = (2 * RANGES, engine::limits::READ_QUANTUM_ROWS);
-                    assert!(pauses.get() > bounds / quantum / 2, "{} pauses", pauses.get());
+                    assert!(pauses > bounds / quantum / 2, "{pauses} pauses");
                 }
             }
         });
@@ -86,13 +91,8 @@ fn partitions_that_are_not_there_are_work() {
         let absent = command(Partitions::Keys(keys.collect()), slice(0, 3 * ROWS), false);
         let at_once = shard.engine.read_cached(&absent, &mut Seen::default());
         assert_eq!(at_once, Err(Error::WouldBlock));
-        let pauses = Slot::new(0);
-        let pause = || {
-            pauses.set(pauses.get() + 1);
-            std::future::ready(())
-        };
-        shard.engine.read(&absent, &mut Seen::default(), pause).await.unwrap();
-        assert!(pauses.get() >= count / engine::limits::READ_QUANTUM_ROWS, "{}", pauses.get());
+        let (_, _, pauses) = pauses_of(&shard.engine, &absent).await;
+        assert!(pauses >= count / engine::limits::READ_QUANTUM_ROWS, "{pauses} pauses");
     });
 }
 
@@ -125,16 +125,10 @@ fn rows_that_are_not_there_are_work() {
 /// A read that finds so many rows after so many empty slices pauses about as often as if each slice were a row, and
 /// does not come to its end inside a pass.
 async fn check_pauses(engine: &Engine, command: &ReadCommand, (empty, rows): (u32, usize)) {
-    let pauses = Slot::new(0);
-    let pause = || {
-        pauses.set(pauses.get() + 1);
-        std::future::ready(())
-    };
-    let mut seen = Seen::default();
-    engine.read(command, &mut seen, pause).await.unwrap();
+    let (seen, _, pauses) = pauses_of(engine, command).await;
     assert_eq!(seen.0.len(), rows);
     let least = empty / engine::limits::READ_QUANTUM_ROWS / 2;
-    assert!(pauses.get() >= least, "{} pauses", pauses.get());
+    assert!(pauses >= least, "{pauses} pauses");
     let at_once = engine.read_cached(command, &mut Seen::default());
     assert_eq!(at_once, Err(Error::WouldBlock));
 }
@@ -175,13 +169,8 @@ fn rows_that_are_not_in_what_a_merge_has_left_are_work() {
         let one = command(of_key(KEY), slices[0].clone(), false);
         let absent = ReadCommand { slices, ..one };
         assert_eq!(read_all(&engine, &absent).await, Rows::new());
-        let pauses = Slot::new(0);
-        let pause = || {
-            pauses.set(pauses.get() + 1);
-            std::future::ready(())
-        };
-        engine.read(&absent, &mut Seen::default(), pause).await.unwrap();
-        assert!(pauses.get() > 1, "{} pauses", pauses.get());
+        let (_, _, pauses) = pauses_of(&engine, &absent).await;
+        assert!(pauses > 1, "{pauses} pauses");
         gate.is_shut.set(false);
     });
 }

@@ -106,8 +106,11 @@ proptest! {
     }
 }
 
-/// Takes a row for long, or not, and with so much work.
-struct Slow(bool, usize);
+/// A sink that says this of each row.
+struct Slow {
+    is_costly: bool,
+    row_work: usize,
+}
 
 impl RowSink for Slow {
     fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
@@ -115,11 +118,11 @@ impl RowSink for Slow {
     }
 
     fn row_work(&self) -> usize {
-        self.1
+        self.row_work
     }
 
     fn is_costly(&self) -> bool {
-        self.0
+        self.is_costly
     }
 }
 
@@ -132,7 +135,7 @@ fn rows_of_another_core_are_given_with_pauses() {
     let rows: Vec<Flat> = (0..320).map(|k| (k, vec![k as u8], None, None, None)).collect();
     give(&rows, &mut page);
     const WORK: usize = engine::limits::READ_QUANTUM_BYTES / 2;
-    for (is_costly, work, pauses) in [
+    for (is_costly, row_work, pauses) in [
         (true, 0, 320),
         (false, 0, 320 / engine::limits::READ_QUANTUM_ROWS),
         (false, WORK, 160),
@@ -140,7 +143,7 @@ fn rows_of_another_core_are_given_with_pauses() {
     ] {
         let paused = std::cell::Cell::new(0);
         let pause = async || paused.set(paused.get() + 1);
-        block_on(page.replay_in_turns(None, &mut Slow(is_costly, work), &pause));
+        block_on(page.replay_in_turns(None, &mut Slow { is_costly, row_work }, &pause));
         assert_eq!(paused.get(), pauses);
     }
 }
