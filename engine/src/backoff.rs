@@ -1,8 +1,8 @@
 //! When a job that has failed is tried again: after two seconds, and then after twice as long each time.
 //!
-//! Times here are the seconds for which the engine's owner has run. By the wall clock, once that is set back, a failed job
-//! would not be due before the clock is where it was. If the owner never says how long it has run, the `now_s` of jobs
-//! counts.
+//! Times here are the seconds for which the engine's owner has run. By the wall clock, once that is set back, a failed
+//! job would not be due before the clock is where it was. If the owner never says how long it has run, the `now_s` of
+//! jobs counts.
 
 use std::cell::Cell;
 

@@ -20,9 +20,9 @@
 //!    have changed underneath: a memtable cursor finds its place again by key.
 //! 5. Rows are given as stored; applying the deletions to them is the reader's (`model::row`).
 //! 6. A move does little: what is passed without anything to be shown (slices that have nothing, bounds of weaker
-//!    deletions) is bounded. Then a change is shown that changes nothing, so that the reader counts the work. A memtable
-//!    shows it where the cursor stands. A file shows it before all else, since what the next part of its run has may
-//!    come before the place where the cursor stands.
+//!    deletions) is bounded. Then a change is shown that changes nothing, so that the reader counts the work. A
+//!    memtable shows it where the cursor stands. A file shows it before all else, since what the next part of its run
+//!    has may come before the place where the cursor stands.
 //!
 //! A cursor over cached bytes never waits, so a caller that polls once gets its answer; in cache-only
 //! mode a source that would have to read says [`Error::WouldBlock`](crate::Error::WouldBlock).
