@@ -67,8 +67,8 @@ impl Job {
 }
 
 impl Engine {
-    /// What should be done next, if anything. `now_s`, in seconds since 1970, never goes back. When a failed job is due is
-    /// counted in the seconds of [`set_uptime_s`](Self::set_uptime_s).
+    /// What should be done next, if anything. `now_s`, in seconds since 1970, never goes back. When a failed job is due
+    /// is counted in the seconds of [`set_uptime_s`](Self::set_uptime_s).
     pub fn next_job(&self, now_s: u32) -> Option<Job> {
         JobKind::ALL.into_iter().find_map(|kind| self.next_job_of(kind, now_s))
     }

@@ -423,8 +423,8 @@ impl<P: Protocol> Peers<P> {
         waiting
     }
 
-    /// One part of a batch has ended. When it was the last: the batch's ticket and result, which is `PartlyWritten` if a
-    /// part has failed and some part may be written.
+    /// One part of a batch has ended. When it was the last: the batch's ticket and result, which is `PartlyWritten` if
+    /// a part has failed and some part may be written.
     pub(crate) fn part_done(&self, batch: u32, result: Result<()>) -> Option<(Ticket, Result<()>)> {
         let mut waiting = self.waiting.borrow_mut();
         let entry = waiting.get_mut(batch as usize).map(|entry| &mut entry.waiting);

@@ -3,8 +3,8 @@
 //! 1. `add` and `add_multi` make templates of a restriction when the statement is prepared: a slice is one for each of
 //!    its bounds, a tuple one for each column.
 //! 2. `FilterTemplate::eval_as_bound`, for an index lookup, evaluates the values when the statement is executed. The
-//!    pattern of a LIKE is read then, since it may be bound. The values of an IN are put into order. `eval_in_form`, for
-//!    rows, then brings them into the form of the index.
+//!    pattern of a LIKE is read then, since it may be bound. The values of an IN are put into order. For rows
+//!    `eval_in_form` also brings the values into the form of the index.
 //! 3. `of_indexed` makes templates of all restrictions on columns with an index: the index may be asked with them, also
 //!    where a slice of clustering keys says the same. If the partitions are named, only filters are asked for.
 //!

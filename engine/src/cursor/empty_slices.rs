@@ -1,4 +1,4 @@
-//! How many slices a cursor has passed that had nothing: after some of them its reader is told (`cursor.rs`, invariant 6).
+//! How many slices a cursor has passed that had nothing: after some its reader is told (`cursor.rs`, invariant 6).
 
 use crate::limits::EMPTY_SLICES_AT_ONCE_MAX;
 

@@ -99,8 +99,8 @@ pub struct Filter {
     pub target: FilterTarget,
     /// How it compares.
     pub operator: Operator,
-    /// What it compares with: one value, any number for `In` in the order of [`CqlType::sort`], two for `Entry`. As they
-    /// were bound until [`into_form`](Filter::into_form), then in the form of `analysis`.
+    /// What it compares with: one value, any number for `In` in the order of [`CqlType::sort`], two for `Entry`. As
+    /// they were bound until [`into_form`](Filter::into_form), then in the form of `analysis`.
     pub values: Vec<Box<[u8]>>,
     /// The form in which texts compare: that of the index which the column has.
     pub analysis: Analysis,
