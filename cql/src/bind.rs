@@ -46,12 +46,13 @@ pub const UUID_EPOCH_TICKS: i64 = 0x01B2_1DD2_1381_4000;
 
 /// Where functions get ids that are not like any other.
 pub trait Ids {
-    /// A version 1 uuid of this moment, unlike any other of this node.
+    /// A version 1 uuid of this moment, unlike any other that this gives on this node.
     fn timeuuid(&self) -> [u8; 16];
-    /// A version 1 uuid by which new elements of a list stand behind, or before, all that statements of this node put
-    /// there before, also before a crash, whatever the wall clock says. It is given the timestamp that the server gave
-    /// the statement, in microseconds, if it gave one. Where ids are of no clock, the next id.
-    fn list_position(&self, _given_us: Option<i64>) -> [u8; 16] {
+    /// A version 1 uuid for the position of elements in a list, later than those that statements of this node got
+    /// before, also when the wall clock was set back. Across a crash this holds as far as timestamps do
+    /// (`docs/decisions/2026-11-22-timestamps.md`). `server_timestamp_us` is the timestamp in microseconds that the
+    /// server gave the statement; `None` if the client sent one. A source without a clock gives its next id.
+    fn list_position(&self, _server_timestamp_us: Option<i64>) -> [u8; 16] {
         self.timeuuid()
     }
     /// A random (version 4) uuid.
@@ -63,8 +64,8 @@ pub trait Ids {
 pub struct StatementTime<'a> {
     /// The timestamp of writes that name none, in microseconds.
     pub timestamp_us: i64,
-    /// The timestamp that the server gave the statement, in microseconds, where the client sent none.
-    pub given_us: Option<i64>,
+    /// The timestamp that the server gave the statement, in microseconds; `None` if the client sent one.
+    pub server_timestamp_us: Option<i64>,
     /// The wall clock, in milliseconds: what `current_timestamp()` says.
     pub now_ms: i64,
     /// What expiry counts from, in seconds.
@@ -73,6 +74,13 @@ pub struct StatementTime<'a> {
     pub ids: &'a dyn Ids,
     /// What runs functions of users.
     pub functions: &'a dyn UserFunctions,
+}
+
+impl StatementTime<'_> {
+    /// A position for elements that the statement puts into a list ([`Ids::list_position`]).
+    pub(crate) fn list_position(&self) -> [u8; 16] {
+        self.ids.list_position(self.server_timestamp_us)
+    }
 }
 
 /// How many values are kept without allocating.
@@ -248,7 +256,7 @@ mod tests {
         let ids = CountingIds::default();
         let time = StatementTime {
             timestamp_us: 0,
-            given_us: None,
+            server_timestamp_us: None,
             now_ms: 0,
             now_s: 0,
             ids: &ids,

@@ -204,7 +204,7 @@ impl Database {
         let timestamp_us = self.timestamp_us;
         StatementTime {
             timestamp_us,
-            given_us: None,
+            server_timestamp_us: None,
             now_ms: i64::from(self.now_s) * 1000,
             now_s: self.now_s,
             ids,

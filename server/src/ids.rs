@@ -1,16 +1,15 @@
 //! Ids that are not like any other: what `now()` and `uuid()` give, positions in lists, and trace ids.
 //!
 //! A version 1 uuid is the time in 100 ns since 1582, then a clock sequence and a node number. Each
-//! core has a random node number, with the multicast bit set as RFC 9562 asks, and never uses a
-//! tick twice, so two cores cannot meet.
+//! core has a random node number, with the multicast bit set as RFC 9562 asks, and `now()` never gets a
+//! tick of it twice, so two cores cannot meet.
 //!
-//! A position in a list is such an id, too, but not of the wall clock: it is of the timestamp that the server gave the
-//! statement, or would give it. So it does not go back after a crash, or when the wall clock is set back
-//! (`docs/decisions/2026-11-22-timestamps.md`).
+//! A position in a list has the same form. Its time is the timestamp that the server gave the statement, or would give
+//! it (`docs/decisions/2026-11-22-timestamps.md`), and has a counter of its own: a position may equal an id of `now()`,
+//! and the two are never compared.
 //!
-//! A statement that is bound beside its core ([`IdsBeside`]) has a node number of its own, and ticks from the next one
-//! of its core on. When that is done, the ids of the core continue after those: what is appended to a list then comes
-//! later in it. Ids that the core gives meanwhile lie between them.
+//! A statement that is bound beside its core ([`IdsBeside`]) has a node number of its own; its ticks and positions go
+//! on from those of its core, and the core's go on after them. Those that the core gives meanwhile lie between them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -69,8 +68,8 @@ impl cql::bind::Ids for Ids {
         timeuuid_at(tick, self.tail).into_bytes()
     }
 
-    fn list_position(&self, given_us: Option<i64>) -> [u8; 16] {
-        let us = given_us.unwrap_or_else(|| self.clock.newest_timestamp_us());
+    fn list_position(&self, server_timestamp_us: Option<i64>) -> [u8; 16] {
+        let us = server_timestamp_us.unwrap_or_else(|| self.clock.newest_timestamp_us());
         timeuuid_at(next_position(&self.last_position, us), self.tail).into_bytes()
     }
 
@@ -82,7 +81,7 @@ impl cql::bind::Ids for Ids {
 /// The ids of one statement that is bound beside its core.
 pub(crate) struct IdsBeside {
     next_tick: Cell<i64>,
-    /// A timestamp of the core, in microseconds, for positions in lists if the statement has none.
+    /// A timestamp of the core, in microseconds: for positions in lists where the client sent the timestamp.
     own_us: i64,
     last_position: Cell<i64>,
     tail: [u8; 8],
@@ -95,8 +94,8 @@ impl cql::bind::Ids for IdsBeside {
         timeuuid_at(tick, self.tail).into_bytes()
     }
 
-    fn list_position(&self, given_us: Option<i64>) -> [u8; 16] {
-        let us = given_us.unwrap_or(self.own_us);
+    fn list_position(&self, server_timestamp_us: Option<i64>) -> [u8; 16] {
+        let us = server_timestamp_us.unwrap_or(self.own_us);
         timeuuid_at(next_position(&self.last_position, us), self.tail).into_bytes()
     }
 

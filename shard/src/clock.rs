@@ -50,7 +50,7 @@ pub struct Clock {
     made: Instant,
     /// Whether somebody has set the wall clock, which then stands still.
     is_set: Cell<bool>,
-    /// The last timestamp that this core gave, in microseconds, and was not told of; 0 before the first.
+    /// The last timestamp that this core gave itself, in microseconds, whatever `at_least` says; 0 before the first.
     own_us: Cell<i64>,
     clocks: Arc<Clocks>,
     core: usize,
@@ -135,8 +135,9 @@ impl Clock {
         timestamp
     }
 
-    /// The same for what has an order of its own within a timestamp, as positions in lists: the newest that this core
-    /// gave serves again, so that many of these do not run ahead of the wall clock.
+    /// A timestamp for what has an order of its own within one, as positions in lists: the newest that this core gave,
+    /// again, unless the wall clock has passed it, or the core was told of a newer one. So a long batch does not run
+    /// ahead of the wall clock.
     pub fn newest_timestamp_us(&self) -> i64 {
         let (wall_us, last) = self.wall_and_last_us();
         let timestamp = wall_us.max(if last == self.own_us.get() { last } else { last + 1 });
@@ -144,7 +145,7 @@ impl Clock {
         timestamp
     }
 
-    /// The wall clock, which it reads, and what every timestamp of this core has to be newer than.
+    /// Reads the wall clock; gives it, and the timestamp that every later one of this core must exceed.
     #[inline]
     fn wall_and_last_us(&self) -> (i64, i64) {
         let wall_us = if self.is_set.get() { self.wall_us.get() } else { self.read_wall_us() };

@@ -113,7 +113,7 @@ pub(crate) fn execute(input: &[u8]) -> u64 {
         let Some((prepared, values)) = compile(part, &schema) else { continue };
         let time = StatementTime {
             timestamp_us: number,
-            given_us: None,
+            server_timestamp_us: None,
             now_ms: 1_000_000,
             now_s: 1000,
             ids: &SameIds,

@@ -355,7 +355,7 @@ impl Compiler<'_> {
         }
         let time = StatementTime {
             timestamp_us: 0,
-            given_us: None,
+            server_timestamp_us: None,
             now_ms: 0,
             now_s: 0,
             ids: &NoIds,

@@ -43,7 +43,7 @@ fn shown(term: &Term, values: &ValueList) -> String {
     let ids = CountingIds::default();
     let time = StatementTime {
         timestamp_us: 5,
-        given_us: None,
+        server_timestamp_us: None,
         now_ms: 1_000_000,
         now_s: 1000,
         ids: &ids,

@@ -72,7 +72,7 @@ pub(super) struct Stamp<'a> {
     pub(super) deletes_at: i64,
     pub(super) now_s: u32,
     pub(super) expiry: Option<Expiry>,
-    /// Where the positions of elements of lists come from.
+    /// The time of the statement: where the positions of elements of lists come from.
     pub(super) time: StatementTime<'a>,
 }
 
@@ -275,7 +275,7 @@ impl Elements {
                 }
             }
             CqlType::List { .. } => {
-                let uuid = time.ids.list_position(time.given_us);
+                let uuid = time.list_position();
                 for (index, item) in collection_elements(value)?.enumerate() {
                     self.push(list_path(&uuid, end, index as u32), Some(item?.to_vec()));
                 }

@@ -104,7 +104,7 @@ pub(super) fn put_list_changes(
             ListOpPlan::Add(values, end) => {
                 let values = values.eval(bindings)?;
                 let Some(values) = values.bytes() else { continue };
-                let uuid = stamp.time.ids.list_position(stamp.time.given_us);
+                let uuid = stamp.time.list_position();
                 for (index, value) in collection_elements(values)?.enumerate() {
                     let (value, path) = (value?, list_path(&uuid, *end, index as u32));
                     let expiry = stamp.expiry;

@@ -203,7 +203,7 @@ impl Executor {
         };
         let schema = self.shard.schema_number();
         let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
-        let time = self.state.time_since(*timestamp_us, &batch.parameters);
+        let time = self.state.time_with(*timestamp_us, &batch.parameters);
         let time = self.time_of(&batch, &statements, time);
         let (kind, mut own) = (statements.message_kind(), Vec::new());
         let bound = if statements.are_long_to_bind(&batch) {

@@ -77,7 +77,7 @@ impl Executor {
             // The statement has its text.
             drop(long);
             let decoded = parameters.decoded();
-            let time = executor.state.time_since(timestamp_us, &decoded);
+            let time = executor.state.time_with(timestamp_us, &decoded);
             executor.run_text(call, &decoded, (compiled, time), out)
         });
         Flow::Later

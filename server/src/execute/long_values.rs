@@ -125,7 +125,7 @@ impl Executor {
         let parameters = long.parameters.decoded();
         let time = match statement.compiled.statement.is_conditional() {
             true => self.state.own_time(&parameters),
-            false => self.state.time_since(long.timestamp_us, &parameters),
+            false => self.state.time_with(long.timestamp_us, &parameters),
         };
         let (binder, prepared) = (self.binder(), statement.compiled.clone());
         let kept = long.parameters.clone();

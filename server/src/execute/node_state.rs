@@ -184,18 +184,18 @@ impl NodeState {
     #[inline]
     pub(super) fn time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
         let timestamp_us = parameters.timestamp_us.unwrap_or_else(|| self.clock.timestamp_us());
-        self.time_since(timestamp_us, parameters)
+        self.time_with(timestamp_us, parameters)
     }
 
-    /// The same of a request that had this timestamp when it came.
+    /// The same of a request that had this timestamp when it came, sent or given.
     #[inline]
-    pub(super) fn time_since(
+    pub(super) fn time_with(
         &self,
         timestamp_us: i64,
         parameters: &Parameters<'_>,
     ) -> StatementTime<'_> {
-        let given_us = parameters.timestamp_us.is_none().then_some(timestamp_us);
-        StatementTime { given_us, ..self.time_at(timestamp_us, parameters) }
+        let server_timestamp_us = parameters.timestamp_us.is_none().then_some(timestamp_us);
+        StatementTime { server_timestamp_us, ..self.time_at(timestamp_us, parameters) }
     }
 
     /// The same of a request that writes nothing, and so needs no timestamp of its own.
@@ -213,7 +213,7 @@ impl NodeState {
         };
         StatementTime {
             timestamp_us,
-            given_us: None,
+            server_timestamp_us: None,
             now_ms: now_us / 1000,
             now_s,
             ids: &self.ids,
@@ -224,7 +224,10 @@ impl NodeState {
     /// As [`NodeState::time`], but with a timestamp of the clock, whatever the client sends.
     pub(super) fn own_time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
         let timestamp_us = self.clock.timestamp_us();
-        StatementTime { given_us: Some(timestamp_us), ..self.time_at(timestamp_us, parameters) }
+        StatementTime {
+            server_timestamp_us: Some(timestamp_us),
+            ..self.time_at(timestamp_us, parameters)
+        }
     }
 
     /// Compiles a statement against the schema that this core follows.

@@ -7,7 +7,7 @@ use cql::expr::function::UserFunctions;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatementClock {
     timestamp_us: i64,
-    given_us: Option<i64>,
+    server_timestamp_us: Option<i64>,
     now_ms: i64,
     now_s: u32,
 }
@@ -15,8 +15,8 @@ pub(super) struct StatementClock {
 impl StatementClock {
     /// The time of a statement.
     pub(super) fn of(time: StatementTime<'_>) -> StatementClock {
-        let StatementTime { timestamp_us, given_us, now_ms, now_s, .. } = time;
-        StatementClock { timestamp_us, given_us, now_ms, now_s }
+        let StatementTime { timestamp_us, server_timestamp_us, now_ms, now_s, .. } = time;
+        StatementClock { timestamp_us, server_timestamp_us, now_ms, now_s }
     }
 
     /// The time with where ids come from, and what runs functions of users.
@@ -25,7 +25,7 @@ impl StatementClock {
         ids: &'t dyn Ids,
         functions: &'t dyn UserFunctions,
     ) -> StatementTime<'t> {
-        let StatementClock { timestamp_us, given_us, now_ms, now_s } = self;
-        StatementTime { timestamp_us, given_us, now_ms, now_s, ids, functions }
+        let StatementClock { timestamp_us, server_timestamp_us, now_ms, now_s } = self;
+        StatementTime { timestamp_us, server_timestamp_us, now_ms, now_s, ids, functions }
     }
 }
