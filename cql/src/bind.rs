@@ -64,7 +64,7 @@ pub trait Ids {
 pub struct StatementTime<'a> {
     /// The timestamp of writes that name none, in microseconds.
     pub timestamp_us: i64,
-    /// The timestamp that the server gave the statement, in microseconds; `None` if the client sent one.
+    /// The timestamp that the server gave the statement, in microseconds; `None` of a read, and if the client sent one.
     pub server_timestamp_us: Option<i64>,
     /// The wall clock, in milliseconds: what `current_timestamp()` says.
     pub now_ms: i64,
@@ -111,8 +111,8 @@ impl<'a> Bindings<'a> {
         Ok(bindings)
     }
 
-    /// Binds `values` to `markers`: by name if they have names, else in order. Bindings that have none yet are bound where
-    /// they are: they are long to move.
+    /// Binds `values` to `markers`: by name if they have names, else in order. Bindings that have none yet are bound
+    /// where they are: they are long to move.
     pub fn bind(&mut self, values: &Values<'a>, markers: &[Marker]) -> Result<()> {
         self.bind_those(values, markers, |_| true)
     }

@@ -2,7 +2,8 @@
 //!
 //! 1. The base, the name, the columns and the key are looked up, in the order and the words of Cassandra
 //!    (`CreateViewStatement`).
-//! 2. The WHERE becomes restrictions: columns of the view's key may be compared with constants, others be `IS NOT NULL`.
+//! 2. The WHERE becomes restrictions: columns of the view's key may be compared with constants, others be
+//!    `IS NOT NULL`.
 //! 3. Options are those of a table, but for a time to live of the view's own: its rows live as long as what they show.
 //!    Neither the base nor a view may have `gc_grace_seconds` of 0, or drop tombstones at once by `tombstone_gc`. (In
 //!    Cassandra only the base and a view that is altered may not, and there is no `tombstone_gc`.)
@@ -34,26 +35,26 @@ use crate::lang::ast::{
 /// a crash, here as there: if its tombstone were purged by then, the row would come back.
 const NEEDS_GRACE: &str = "since this value is used to TTL undelivered updates. Setting gc_grace_seconds too low might cause undelivered updates to expire before being replayed.";
 
-/// The same of one that drops its tombstones at the next compaction.
+/// Why a view and its base may not have `tombstone_gc` of `immediate`, by which the next compaction drops tombstones.
 const DROPS_AT_ONCE: &str = "since an update of a view may be delivered again: without its tombstone a row that was deleted would come back.";
 
-/// What leaves tombstones no grace.
-struct Graceless {
+/// An option by which a table drops tombstones before late updates of a view have come.
+struct TooEarlyGc {
     /// The option, its value as CQL writes it, and why it may not have that.
     option: &'static str,
     value: &'static str,
     why: &'static str,
 }
 
-impl Graceless {
-    /// That of these options, if they have such.
-    fn of(options: &TableOptions) -> Option<Graceless> {
+impl TooEarlyGc {
+    /// The option of these that does so, if one does.
+    fn of(options: &TableOptions) -> Option<TooEarlyGc> {
         if options.gc_grace_seconds == 0 {
-            return Some(Graceless { option: "gc_grace_seconds", value: "0", why: NEEDS_GRACE });
+            return Some(TooEarlyGc { option: "gc_grace_seconds", value: "0", why: NEEDS_GRACE });
         }
         let drops_at_once = options.tombstone_gc == TombstoneGc::Immediate;
         let (option, value) = ("tombstone_gc", "'immediate'");
-        drops_at_once.then_some(Graceless { option, value, why: DROPS_AT_ONCE })
+        drops_at_once.then_some(TooEarlyGc { option, value, why: DROPS_AT_ONCE })
     }
 }
 
@@ -78,7 +79,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
         return Ok(Ddl::nothing());
     }
     table::check_table_name(keyspace_name, name)?;
-    if let Some(Graceless { option, value, why }) = Graceless::of(&base.options) {
+    if let Some(TooEarlyGc { option, value, why }) = TooEarlyGc::of(&base.options) {
         let base = &base.name;
         return Err(Error::Invalid(format!(
             "Cannot create materialized view '{name}' for base table '{base}' with {option} of {value}, {why}"
@@ -96,7 +97,7 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
             "Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at the same time than the corresponding data in the parent table.",
         ));
     }
-    if let Some(Graceless { option, value, why }) = Graceless::of(&options) {
+    if let Some(TooEarlyGc { option, value, why }) = TooEarlyGc::of(&options) {
         return Err(Error::Invalid(format!(
             "Cannot create materialized view '{name}' with {option} of {value}, {why}"
         )));
@@ -119,15 +120,16 @@ pub(super) fn create(context: &DdlContext<'_>, create: &CreateView) -> Result<Dd
 
 /// Refuses a view, or a table that has views, that is altered and has no grace: also if it had none before.
 fn check_grace(table: &Table, what: &str) -> Result<()> {
-    match Graceless::of(&table.options) {
-        Some(Graceless { option, value, why }) => {
+    match TooEarlyGc::of(&table.options) {
+        Some(TooEarlyGc { option, value, why }) => {
             Err(Error::Invalid(format!("Cannot alter {option} of {what} to {value}, {why}")))
         }
         None => Ok(()),
     }
 }
 
-/// Refuses to leave a table that has views without a grace: with any ALTER of its options, as `AlterTableStatement` does.
+/// Refuses to leave a table that has views without a grace: with any ALTER of its options, as `AlterTableStatement`
+/// does.
 pub(super) fn check_base_grace(context: &DdlContext<'_>, base: &Table) -> Result<()> {
     match context.schema.views_of(base).next() {
         Some(_) => check_grace(base, "the base table of a materialized view"),

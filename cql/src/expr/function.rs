@@ -375,7 +375,7 @@ impl Signature {
         }
         let values: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
         let work = env.work();
-        work.take(work_of_call(&self.arguments, &values, self.function.sums_series))?;
+        work.take(work_of_call(self.function, &self.arguments, &values))?;
         let result = self.call(&values, env)?;
         work.take_bytes(result.as_ref().map_or(0, Vec::len))?;
         Ok(Evaluated::made_or_null(result))

@@ -1,15 +1,21 @@
-//! The work of expressions, counted before it is done: no step of a core may take seconds for one row or one statement.
+//! The work of expressions, in units of 1 to 5 ns: no step of a core may take seconds for one row or one statement.
+//! What a call reads is counted before the call; what is put together, sorted or made is counted right after, and is
+//! at most one value.
 //!
 //! ```text
-//! a call          64, the bytes of its arguments and of its result
-//!                 + (bytes of its varints and decimals)² / 640      multiplying, dividing, showing as text
-//!                 + (64 + bytes of a varint or decimal)³ / 8        exp, log, log10
-//! m[k], m[a..b]   the bytes that are walked / 4
-//! a list, a map   the bytes that are put together, or put into order
+//! a call                  64, the bytes of its arguments and of its result
+//!                         + (bytes of its varints and decimals, with digits that scales add)² / 640
+//!                                                                      multiplying, dividing, showing as text
+//!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
+//! m[k], m[a..b]           the bytes that are walked / 4
+//! a list, a map           the bytes that are put together, or put into order
+//! a bound set or map,
+//!   once for a SELECT     16 for each byte
+//! a stamp of an element   8
 //! ```
 //!
-//! 1. A unit is a nanosecond or two: a SHA-512 takes 2 ns a byte, a walk over short elements 0.3 ns, a logarithm of
-//!    1000 digits some 30 ms.
+//! 1. A SHA-512 takes 2 ns a byte, a walk over short elements 0.3 ns, a logarithm of 1000 digits some 30 ms, putting
+//!    900,000 entries of 8 bytes into order 0.5 s.
 //! 2. What one row takes is counted from 0 (`rows/encoder.rs`), and so is what the values of one statement take
 //!    (`Bindings`), and what its constants take when it is compiled (`infer.rs`).
 //! 3. What would take more than [`EXPRESSION_WORK_MAX`] in all is refused. What a row took is said to who reads the
@@ -22,25 +28,28 @@ use std::cell::Cell;
 
 use model::CqlType;
 
+use super::function::Function;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 
 /// What a call takes beside its bytes.
 const CALL_WORK: u64 = 64;
 /// Bytes of stored elements that are walked in a unit.
-const WALKED_BYTES: u64 = 4;
+const WALKED_BYTES_PER_UNIT: u64 = 4;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
 /// How much of the square of the bytes of long numbers is a unit.
-const SQUARED_BYTES: u64 = 640;
+const SQUARED_BYTES_PER_UNIT: u64 = 640;
 /// How much of the third power of the bytes of a number is a unit of a series.
-const CUBED_BYTES: u64 = 8;
+const CUBED_BYTES_PER_UNIT: u64 = 8;
+/// What putting a byte of a set or map into order takes beside reading it.
+const SORTED_UNITS_PER_BYTE: u64 = 15;
 /// Bytes of the digits that a series computes with beside those of the number.
 const SERIES_GUARD_BYTES: u64 = 64;
 /// Bytes of a number that a series computes with at most: 1000 digits, as `function/real.rs` has it.
 const SERIES_BYTES_MAX: u64 = 416;
 
-/// The work that was done since it began, in units of a nanosecond or two.
+/// The work that was done since it began, in units of 1 to 5 ns.
 #[derive(Clone, Debug, Default)]
 pub struct ExpressionWork {
     done: Cell<u64>,
@@ -81,7 +90,12 @@ impl ExpressionWork {
     /// Counts bytes of elements that are walked.
     #[inline]
     pub(crate) fn take_walk(&self, bytes: usize) -> Result<()> {
-        self.take(bytes as u64 / WALKED_BYTES)
+        self.take(bytes as u64 / WALKED_BYTES_PER_UNIT)
+    }
+
+    /// Counts bytes that were put into order, beside reading them.
+    pub(super) fn take_sort(&self, bytes: usize) -> Result<()> {
+        self.take((bytes as u64).saturating_mul(SORTED_UNITS_PER_BYTE))
     }
 }
 
@@ -93,28 +107,34 @@ fn too_much() -> Error {
     ))
 }
 
-/// What a call takes before its result is made, in units. `is_series` says whether the function sums series of decimals.
-pub(super) fn work_of_call(types: &[CqlType], values: &[Option<&[u8]>], is_series: bool) -> u64 {
+/// What a call of the function with values of these types takes before its result is made, in units.
+pub(super) fn work_of_call(
+    function: &Function,
+    types: &[CqlType],
+    values: &[Option<&[u8]>],
+) -> u64 {
     let (mut bytes, mut of_numbers, mut of_series) = (CALL_WORK, 0u64, 0u64);
     for (ty, value) in types.iter().zip(values) {
         let Some(value) = value else { continue };
         bytes = bytes.saturating_add(value.len() as u64);
         if matches!(ty, CqlType::Varint | CqlType::Decimal) {
             of_numbers = of_numbers.saturating_add(number_bytes(ty, value));
-            if is_series {
+            if function.sums_series {
                 let digits = (value.len() as u64).min(SERIES_BYTES_MAX) + SERIES_GUARD_BYTES;
-                of_series += digits.pow(3) / CUBED_BYTES;
+                of_series += digits.pow(3) / CUBED_BYTES_PER_UNIT;
             }
         }
     }
-    bytes.saturating_add(of_numbers.saturating_pow(2) / SQUARED_BYTES).saturating_add(of_series)
+    bytes
+        .saturating_add(of_numbers.saturating_pow(2) / SQUARED_BYTES_PER_UNIT)
+        .saturating_add(of_series)
 }
 
 /// What showing a value as text takes beside its bytes: of a varint or decimal, in units; of any other 0.
 pub(super) fn work_of_number(ty: &CqlType, value: &[u8]) -> u64 {
     match ty {
         CqlType::Varint | CqlType::Decimal => {
-            (value.len() as u64).saturating_pow(2) / SQUARED_BYTES
+            (value.len() as u64).saturating_pow(2) / SQUARED_BYTES_PER_UNIT
         }
         _ => 0,
     }

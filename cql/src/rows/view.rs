@@ -6,16 +6,16 @@
 //! slots                        2        5        none
 //! ```
 //!
-//! 1. `RowView::find` puts the cells of wanted columns into slots; of a column with several cells the first. All of them
-//!    `elements` gives, in another walk. From the second such walk of a long row on it begins near what is wanted, by marks
-//!    that were set in a walk over the row: a SELECT may name thousands of elements of one map.
+//! 1. `RowView::find` puts the cells of wanted columns into slots; of a column with several cells the first. All of its
+//!    cells come from `elements`, in another walk. The second such walk of a long row sets marks, and walks from then
+//!    on begin at the mark before what is wanted: a SELECT may name thousands of elements of one map.
 //! 2. Values of the clustering key are decoded once a row, into memory that is kept. Values of the partition key are
 //!    found when they are asked for.
 //!
 //! Invariants: wanted columns ascend, as cells do; values of cells are lent from where the row lies. Not here: what
 //! terms make of cells (`source.rs`), which columns are wanted (`expr/row.rs`).
 
-use std::cell::{Cell as Shared, OnceCell};
+use std::cell::OnceCell;
 
 use model::key::partition_key_value;
 use model::read::PartitionRef;
@@ -46,13 +46,13 @@ struct Mark<'r> {
 /// The marks of a long row, which are set when it is walked for the second time.
 #[derive(Default)]
 struct Marks<'r> {
-    walks: Shared<u32>,
+    /// Walks over the elements of the row so far.
+    walks: std::cell::Cell<u32>,
     marks: OnceCell<Vec<Mark<'r>>>,
 }
 
 impl<'r> Marks<'r> {
-    /// The cells of a row from the first on that has this column, and a path that is not before `first`. Nearly: cells
-    /// before them come first.
+    /// Cells of a row that begin shortly before the first with this column and a path of at least `first`.
     fn cells_near(&self, row: RowRef<'r>, column: ColumnId, first: Option<&[u8]>) -> Cells<'r> {
         self.walks.set(self.walks.get().saturating_add(1));
         if self.walks.get() == 1 || row.bytes().len() < MARKED_ROW_BYTES {
@@ -71,6 +71,7 @@ fn marks_of(row: RowRef<'_>) -> Vec<Mark<'_>> {
         let Some(Cell { column, path, .. }) = cells.next() else { return marks };
         marks.push(Mark { column, path, cells: before });
         step(MARKED_CELLS);
+        // With the marked cell these are MARKED_CELLS.
         let _ = cells.nth(MARKED_CELLS - 2);
     }
 }
@@ -78,8 +79,8 @@ fn marks_of(row: RowRef<'_>) -> Vec<Mark<'_>> {
 /// The cells of one row that are wanted, in the order they are wanted.
 type Slots<'r> = SmallVec<[Option<Cell<'r>>; INLINE]>;
 
-/// Puts the cells of `wanted`, which ascends as cells do, into their slots; of a column with several cells the first. The
-/// walk ends once every wanted column was found or passed.
+/// Puts the cells of `wanted`, which ascends as cells do, into their slots; of a column with several cells the first.
+/// The walk ends once every wanted column was found or passed.
 fn fill<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]) {
     let mut open = wanted.iter().zip(slots);
     let Some((mut column, mut slot)) = open.next() else { return };

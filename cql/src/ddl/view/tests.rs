@@ -170,8 +170,8 @@ fn a_table_with_views_keeps_its_tombstones_for_some_time() {
     }
 }
 
-/// Before: a view could be made without a grace, and it and its base could drop tombstones at once: a row of a view
-/// that was written again came back.
+/// Before: CREATE took a view without grace seconds, and a view or its base with `immediate`: an update delivered again
+/// brought a deleted row back.
 #[test]
 fn neither_a_view_nor_its_base_drops_tombstones_at_once() {
     let mut db = database();
