@@ -8,24 +8,26 @@
 //! are bound and not applied: they need the owner (`engine/src/read_before_write.rs`). Not here: frames, and what
 //! storage does.
 
+mod ids;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use model::cell::Deletion;
 use model::read::{Flow, NearestRows, PartitionRef, Partitions, Resume};
 use model::row::{self, RowHead};
-use model::schema::{ColumnDrops, Schema, SchemaEntry, UserFunction};
+use model::schema::{ColumnDrops, Schema, SchemaEntry};
 use model::{
     MutationRef, ReadCommand, ReadEnd, RowBuilder, RowRef, RowSink, TableId, Token, TokenRange,
 };
-use num_bigint::BigInt;
 use uuid::Uuid;
 
-use crate::bind::{Bindings, Ids, Marker, StatementTime};
+pub(crate) use self::ids::CountingIds;
+use self::ids::Sums;
+use crate::bind::{Bindings, Marker, StatementTime};
 use crate::ddl;
-use crate::error::{Error, Result};
-use crate::expr::function::{UserFunctions, failure, json_text};
+use crate::error::Result;
+use crate::expr::function::json_text;
 use crate::frame::Version;
 use crate::frame::request::{ValueList, Values};
 use crate::guardrails::Guardrails;
@@ -35,27 +37,6 @@ use crate::plan::{
 };
 use crate::prepare::{Prepared, Statement, prepare};
 use crate::rows::ResultPart;
-
-/// Ids that count up.
-#[derive(Default)]
-pub(crate) struct CountingIds(Cell<u64>);
-
-impl Ids for CountingIds {
-    fn timeuuid(&self) -> [u8; 16] {
-        self.0.set(self.0.get() + 1);
-        // 2026-11-21 in ticks, and one more for each id.
-        let ticks = 140_100_000_000_000_000 + self.0.get();
-        let mut uuid = [0x11; 16];
-        uuid[..4].copy_from_slice(&(ticks as u32).to_be_bytes());
-        uuid[4..6].copy_from_slice(&((ticks >> 32) as u16).to_be_bytes());
-        uuid[6..8].copy_from_slice(&((ticks >> 48) as u16 | 0x1000).to_be_bytes());
-        uuid
-    }
-
-    fn uuid(&self) -> [u8; 16] {
-        *Uuid::from_u128(0x4444_8888).as_bytes()
-    }
-}
 
 #[derive(Default)]
 struct Partition {
@@ -88,6 +69,7 @@ pub(crate) struct Database {
     pub(crate) page_rows: Option<u32>,
     /// How many pages the last read had.
     pub(crate) pages: Cell<u32>,
+    /// What the expressions of the last row that was read took (`RowSink::row_work`).
     pub(crate) row_work: Cell<usize>,
     timestamp_us: i64,
     ids: CountingIds,
@@ -157,7 +139,7 @@ impl Database {
             }
             Statement::Write(plan) => {
                 let mut record = Vec::new();
-                let ids = CountingIds(self.ids.0.clone());
+                let ids = self.ids.clone();
                 let bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
                 plan.timeout(&bindings)?;
                 plan.bind_write(&bindings, &mut Scratch::default(), &mut record)?;
@@ -167,7 +149,7 @@ impl Database {
             }
             Statement::Batch(plan) => {
                 let mut record = Vec::new();
-                let ids = CountingIds(self.ids.0.clone());
+                let ids = self.ids.clone();
                 let mut bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
                 let mut size = BatchSize::new(plan.kind, BatchThresholds::default());
                 let scratch = &mut Scratch::default();
@@ -316,7 +298,8 @@ impl Database {
     fn select(&self, plan: &SelectPlan, markers: &[Marker], values: &Values<'_>) -> Result<String> {
         let ids = CountingIds::default();
         let bindings = Bindings::new(values, markers, self.time(&ids))?;
-        let (mut shown, mut state) = (String::new(), None::<Vec<u8>>);
+        let mut shown = String::new();
+        let mut state: Option<Vec<u8>> = None;
         self.pages.set(0);
         loop {
             self.pages.set(self.pages.get() + 1);
@@ -573,28 +556,4 @@ fn show(plan: &SelectPlan, rows: u32, mut bytes: &[u8], shown: &mut String) {
         }
     }
     assert!(bytes.is_empty(), "bytes left behind the rows");
-}
-
-/// Runs functions of users in tests: whatever its body, one gives the sum of its arguments, which are integers.
-struct Sums;
-
-impl UserFunctions for Sums {
-    fn check(&self, function: &UserFunction) -> Result<()> {
-        if function.body == "wrong" { Err(Error::invalid("could not compile")) } else { Ok(()) }
-    }
-
-    fn call(
-        &self,
-        function: &Arc<UserFunction>,
-        arguments: &[Option<&[u8]>],
-    ) -> Result<Option<Vec<u8>>> {
-        if function.body == "fails" {
-            return Err(failure(function, "it fails"));
-        }
-        let values = arguments.iter().flatten();
-        let sum: BigInt = values.map(|value| BigInt::from_signed_bytes_be(value)).sum();
-        let bytes = function.result.fixed_bytes().expect("an integer");
-        let sum = i64::try_from(sum).expect("small").to_be_bytes();
-        Ok(Some(sum[8 - bytes..].to_vec()))
-    }
 }

@@ -3,14 +3,13 @@
 //! The engine's errors become the codes that drivers act on:
 //!
 //! ```text
-//! a named limit is reached             OVERLOADED: try again, elsewhere or later
+//! a named limit, nothing written       OVERLOADED: try again, elsewhere or later
+//! a named limit, other parts written   WRITE_TIMEOUT: a part of the write may be there
 //! the caller's mistake                 INVALID
 //! any other error of a read            READ_FAILURE: damaged bytes, too many tombstones
-//! any other error of a write           WRITE_FAILURE: a log that failed, and the process is on its way out
+//! any other error of a write           WRITE_FAILURE: a full disk, a failed log, a part refused beside written ones
 //! any other error of TRUNCATE          TRUNCATE_ERROR
 //! not done in time                     READ_TIMEOUT, WRITE_TIMEOUT: the write may still happen
-//! a limit, where other cores have      WRITE_TIMEOUT: a part of the write may be there
-//!   written their parts
 //! ```
 //!
 //! 1. `put` appends exactly one ERROR frame.
@@ -194,8 +193,8 @@ fn write_timeout(level: Consistency, write_type: &str) -> Failure<'_> {
     Failure::WriteTimeout { tally: none_of(level), write_type, contentions: 0 }
 }
 
-/// Appends an error of a write. `OVERLOADED` says that nothing was done, and that it may be sent again: what was done in
-/// part was not done in time.
+/// Appends an error of a write. A write that may be there in part is never `OVERLOADED`, after which drivers send it
+/// again: it is a time-out if the first of its errors was a limit, else a failure.
 fn put_write(
     error: &engine::Error,
     WriteKind { level, name }: WriteKind,
