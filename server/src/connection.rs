@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use cql::frame::compress::Compression;
 use cql::frame::error::{ErrorCode, Malformed};
-use cql::frame::frame_reader::{Arrival, Broken, FrameReader};
+use cql::frame::frame_reader::{Arrival, Broken, FrameReader, PassedOver};
 use cql::frame::frame_writer::FrameWriter;
 use cql::frame::header::{Direction, Header, Opcode, Version};
 use cql::frame::request::Request;
@@ -212,10 +212,14 @@ impl Connection {
     /// it is not known yet whose it is.
     #[cold]
     fn refuse_partial(&mut self, why: &str, load: &mut Load) -> bool {
-        let Some((header, mut used)) = self.reader.pass_over(&self.input) else { return false };
-        if let Some(header) = header {
-            refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
-        }
+        let mut used = match self.reader.pass_over(&self.input) {
+            None => return false,
+            Some(PassedOver::Segment(used)) => used,
+            Some(PassedOver::Frame(header, used)) => {
+                refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
+                used
+            }
+        };
         loop {
             let step = match self.reader.next(&self.input[used..]) {
                 Ok(step) => step,
@@ -228,6 +232,7 @@ impl Connection {
             let Arrival::PassedOver(header) = step.arrival else { break };
             refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
         }
+        // `refuse_all` ends the connection, which drops the input.
         self.input.drain(..used.min(self.input.len()));
         self.input.shrink_to_fit();
         let held = self.input.len() + self.reader.parts_bytes();

@@ -55,6 +55,15 @@ pub enum Broken {
     Segment(Malformed),
 }
 
+/// What was [given up](FrameReader::pass_over), and how many bytes the caller may drop from the start of its input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PassedOver {
+    /// This frame.
+    Frame(Header, usize),
+    /// A segment. [`FrameReader::next`] tells the frames in it that were not told yet.
+    Segment(usize),
+}
+
 /// Where the frames of the current segment are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Window {
@@ -71,10 +80,17 @@ enum Window {
 struct GivenUp {
     /// Bytes of its payload that are still to come.
     payload_left: usize,
-    /// Bytes of these that are of the frame that was told of last.
+    /// Bytes of `payload_left` before the next frame header; 0 where a header begins.
     frame_left: usize,
     /// Bytes of its checksum that are still to come.
     trailer_left: usize,
+}
+
+impl GivenUp {
+    /// A segment of which the header has come, and so many bytes of whose payload are not looked at for frames.
+    fn of(head: &SegmentHead, frame_left: usize) -> GivenUp {
+        GivenUp { payload_left: head.payload_bytes, frame_left, trailer_left: TRAILER_BYTES }
+    }
 }
 
 /// The receiving half of a connection, without its socket.
@@ -153,10 +169,8 @@ impl FrameReader {
     }
 
     /// Gives up the frame that has begun to arrive, or the segment that is not whole: what is there of it goes, and the
-    /// rest is passed over. Says how many bytes of the input are used up, and which frame it is; of several in one
-    /// segment [`FrameReader::next`] tells. `None` if none has begun, or it is not known which: its header is not
-    /// whole, or compressed.
-    pub fn pass_over(&mut self, input: &[u8]) -> Option<(Option<Header>, usize)> {
+    /// rest is passed over. `None` if none has begun, or it is not known which: its header is not whole, or compressed.
+    pub fn pass_over(&mut self, input: &[u8]) -> Option<PassedOver> {
         if let Some(format) = self.segments {
             return self.give_up(format, input);
         }
@@ -165,54 +179,61 @@ impl FrameReader {
         }
         let header = self.header(input).ok().flatten()?;
         self.skip_bytes = header.frame_bytes() as u64;
-        Some((Some(header), self.skip(input.len())))
+        Some(PassedOver::Frame(header, self.skip(input.len())))
     }
 
-    fn give_up(&mut self, format: SegmentFormat, input: &[u8]) -> Option<(Option<Header>, usize)> {
+    /// Starts to drop the segment at the start of `input`. Between two segments the frame in parts goes; of a segment
+    /// of whole frames [`FrameReader::next`] tells each; of a part of a frame that frame goes, unless it is skipped
+    /// already.
+    fn give_up(&mut self, format: SegmentFormat, input: &[u8]) -> Option<PassedOver> {
         if self.window != Window::Empty || self.given_up.is_some() {
             return None;
         }
-        let arrived = if self.parts_done { 0 } else { self.parts.len() };
-        let head = format.head(input).ok().flatten();
-        let SegmentHead { self_contained, header_bytes, payload_bytes, expands_to } = match head {
-            Some(head) => head,
-            // The next segment has not begun.
-            None => {
-                let header = self.header(&self.parts).ok().flatten().filter(|_| arrived > 0)?;
-                self.pass_frame(&header, arrived)?;
-                return Some((Some(header), 0));
-            }
-        };
-        let mut given_up =
-            GivenUp { payload_left: payload_bytes, frame_left: 0, trailer_left: TRAILER_BYTES };
-        if self_contained {
-            if expands_to.is_some() || arrived > 0 || self.skip_bytes > 0 {
-                return None;
-            }
-            self.given_up = Some(given_up);
-            return Some((None, header_bytes));
+        match format.head(input).ok().flatten() {
+            None => self.give_up_between_segments(),
+            Some(head) if head.self_contained => self.give_up_whole_frames(&head),
+            Some(head) => self.give_up_part_of_frame(&head, input),
         }
-        given_up.frame_left = payload_bytes;
+    }
+
+    fn give_up_between_segments(&mut self) -> Option<PassedOver> {
+        let arrived = self.parts_bytes();
+        let header = self.header(&self.parts).ok().flatten().filter(|_| arrived > 0)?;
+        self.skip_rest(&header, arrived)?;
+        Some(PassedOver::Frame(header, 0))
+    }
+
+    fn give_up_whole_frames(&mut self, head: &SegmentHead) -> Option<PassedOver> {
+        if head.expands_to.is_some() || self.parts_bytes() > 0 || self.skip_bytes > 0 {
+            return None;
+        }
+        self.given_up = Some(GivenUp::of(head, 0));
+        Some(PassedOver::Segment(head.header_bytes))
+    }
+
+    fn give_up_part_of_frame(&mut self, head: &SegmentHead, input: &[u8]) -> Option<PassedOver> {
+        let SegmentHead { header_bytes, payload_bytes, expands_to, .. } = *head;
         let of_frame = expands_to.unwrap_or(payload_bytes);
-        let header = if self.skip_bytes > 0 {
+        let passed = if self.skip_bytes > 0 {
             self.skip_bytes = self.skip_bytes.checked_sub(of_frame as u64)?;
-            None
+            PassedOver::Segment(header_bytes)
         } else {
+            let arrived = self.parts_bytes();
             let begins = match expands_to {
                 _ if arrived > 0 => &self.parts[..],
                 None => &input[header_bytes..],
                 Some(_) => return None,
             };
             let header = self.header(begins).ok().flatten()?;
-            self.pass_frame(&header, arrived + of_frame)?;
-            Some(header)
+            self.skip_rest(&header, arrived + of_frame)?;
+            PassedOver::Frame(header, header_bytes)
         };
-        self.given_up = Some(given_up);
-        Some((header, header_bytes))
+        self.given_up = Some(GivenUp::of(head, payload_bytes));
+        Some(passed)
     }
 
-    /// Passes over what is to come of a frame of which so many bytes have come; `None` if it has no more than these.
-    fn pass_frame(&mut self, header: &Header, arrived: usize) -> Option<()> {
+    /// Skips what is to come of a frame of which so many bytes have come; `None` if it has no more than these.
+    fn skip_rest(&mut self, header: &Header, arrived: usize) -> Option<()> {
         self.skip_bytes = header.frame_bytes().checked_sub(arrived)? as u64;
         (self.parts_done, self.parts) = (false, Vec::new());
         Some(())

@@ -80,8 +80,8 @@ fn an_oversized_frame_is_passed_over_and_the_next_is_read() {
     }
 }
 
-/// Gives up what has come of the wire before `at`, and feeds the rest: what is told of it all, or `None` if the connection
-/// would be over.
+/// The streams that are told when the reader gives up after `at` bytes and then gets the rest; `None` if it could not
+/// give up.
 fn given_up_at(wire: &[u8], compression: Compression, at: usize) -> Option<Vec<Got>> {
     let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
     reader.establish(Version::V5, compression);
@@ -97,7 +97,10 @@ fn given_up_at(wire: &[u8], compression: Compression, at: usize) -> Option<Vec<G
         });
     };
     take(&mut reader, &mut used, at);
-    let (first, dropped) = reader.pass_over(&wire[used..at])?;
+    let (first, dropped) = match reader.pass_over(&wire[used..at])? {
+        PassedOver::Frame(header, dropped) => (Some(header), dropped),
+        PassedOver::Segment(dropped) => (None, dropped),
+    };
     used += dropped;
     take(&mut reader, &mut used, at);
     let kept = at - used + reader.held_bytes();
