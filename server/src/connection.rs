@@ -223,10 +223,7 @@ impl Connection {
         loop {
             let step = match self.reader.next(&self.input[used..]) {
                 Ok(step) => step,
-                Err(broken) => {
-                    self.refuse_all(broken);
-                    break;
-                }
+                Err(broken) => break self.refuse_all(broken),
             };
             used += step.used;
             let Arrival::PassedOver(header) = step.arrival else { break };

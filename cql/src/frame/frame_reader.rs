@@ -58,7 +58,7 @@ pub enum Broken {
 /// What was [given up](FrameReader::pass_over), and how many bytes the caller may drop from the start of its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PassedOver {
-    /// This frame.
+    /// A frame, of which at least the header had come.
     Frame(Header, usize),
     /// A segment. [`FrameReader::next`] tells the frames in it that were not told yet.
     Segment(usize),
