@@ -13,6 +13,10 @@
 //! 1. Every frame taken is answered exactly once, now or when it leaves `waiting`.
 //! 2. While too much is unsent or unanswered, here or on the whole core, nothing is read: the client feels it by TCP.
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
+//!
+//! Not here: what is asked before a frame comes to the service (`connection/serve.rs`).
+
+mod serve;
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -21,13 +25,13 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use cql::frame::compress::Compression;
-use cql::frame::error::{ErrorCode, Malformed};
+use cql::frame::error::ErrorCode;
 use cql::frame::frame_reader::{Arrival, Broken, FrameReader, PassedOver};
 use cql::frame::frame_writer::FrameWriter;
-use cql::frame::header::{Direction, Header, Opcode, Version};
-use cql::frame::request::Request;
+use cql::frame::header::{Direction, Header, Version};
 use cql::frame::response::{Envelope, Failure};
 use cql::limits::{FRAME_BODY_BYTES_MAX, HANDSHAKE_BODY_BYTES_MAX};
+use serve::{Serve, refuse};
 
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, FRAMES_PER_CLOCK_READ,
@@ -35,7 +39,7 @@ use crate::limits::{
     STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
-use crate::service::{Outcome, Service};
+use crate::service::Service;
 use crate::session::{Session, Stage};
 use crate::time_slice::TimeSlice;
 
@@ -511,88 +515,4 @@ impl Connection {
         load.unsent(self.unsent_bytes, 0);
         load.partial(self.partial_bytes, 0);
     }
-}
-
-/// The parts of a connection that serving a frame changes, while the reader lends its body.
-struct Serve<'a> {
-    session: &'a Rc<Session>,
-    writer: &'a mut FrameWriter,
-    waiting: &'a mut VecDeque<(i16, u32)>,
-    load: &'a mut Load,
-}
-
-impl Serve<'_> {
-    /// Serves a frame. If it was the STARTUP that began the session: the compression that it chose.
-    #[inline]
-    fn frame(self, header: &Header, body: &[u8], service: &impl Service) -> Option<Compression> {
-        let Serve { session, writer, waiting, load } = self;
-        let stage = session.stage.get();
-        if let Err(reason) = check_order(stage, header) {
-            refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
-            return None;
-        }
-        let request = match Request::decode(header, body) {
-            Ok(request) => request,
-            Err(reason) => {
-                refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
-                return None;
-            }
-        };
-        // As it is held: a compressed frame is longer than it says.
-        let body_bytes = u32::try_from(body.len()).unwrap_or(u32::MAX);
-        // A handshake takes little, and its client is to hear why requests are not taken.
-        let is_work =
-            stage == Stage::Ready && !matches!(request, Request::Register(_) | Request::Options);
-        let admits = || match waiting.is_empty() {
-            true => load.admits_first(body_bytes),
-            false => load.admits(body_bytes),
-        };
-        if is_work && !admits() {
-            refuse(writer, header, ErrorCode::Overloaded, &load.refusal());
-            return None;
-        }
-        let chosen = match &request {
-            // Meant only if the service accepts the options, and then the compression is known.
-            Request::Startup(startup) => {
-                Some(startup.compression(header.version).unwrap_or_default())
-            }
-            _ => None,
-        };
-        match writer.frame(|out| service.request(session, header, &request, out)) {
-            Outcome::Answered => {}
-            Outcome::Later => {
-                load.take(body_bytes);
-                waiting.push_back((header.stream, body_bytes));
-            }
-        }
-        chosen.filter(|_| session.stage.get() == Stage::Ready)
-    }
-}
-
-/// Whether this message may come now.
-fn check_order(stage: Stage, header: &Header) -> Result<(), Malformed> {
-    if header.stream < 0 {
-        return Err(Malformed::with("Negative stream ids are for events"));
-    }
-    let (expected, good) = match (stage, header.opcode) {
-        (_, Opcode::Options) => return Ok(()),
-        (Stage::Connected, opcode) => ("STARTUP or OPTIONS", opcode == Opcode::Startup),
-        (Stage::Ready, opcode) => {
-            let opening = matches!(opcode, Opcode::Startup | Opcode::AuthResponse);
-            ("no second handshake", !opening)
-        }
-    };
-    if good {
-        return Ok(());
-    }
-    Err(Malformed::because(format!(
-        "Unexpected message {}, expecting {expected}",
-        header.opcode.name()
-    )))
-}
-
-#[cold]
-fn refuse(writer: &mut FrameWriter, header: &Header, code: ErrorCode, text: &str) {
-    let envelope = Envelope::new(header.version, header.stream);
-    writer.frame(|out| envelope.put_error(Failure::Plain(code), text, out));
 }
