@@ -212,8 +212,8 @@ impl Connection {
         }
     }
 
-    /// Refuses the frame that has begun to arrive, or those of a segment, and lets go of what is there of it. False if
-    /// it is not known yet whose it is.
+    /// Refuses the frame that has begun to arrive, or the first one of a segment, and lets go of what is there of it.
+    /// False if it is not known yet whose it is.
     #[cold]
     fn refuse_partial(&mut self, why: &str, load: &mut Load) -> bool {
         let mut used = match self.reader.pass_over(&self.input) {
@@ -224,14 +224,17 @@ impl Connection {
                 used
             }
         };
-        loop {
-            let step = match self.reader.next(&self.input[used..]) {
-                Ok(step) => step,
-                Err(broken) => break self.refuse_all(broken),
-            };
-            used += step.used;
-            let Arrival::PassedOver(header) = step.arrival else { break };
-            refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
+        // Here the first frame of a segment is told. The others are told in their turn, which has the limits of all
+        // answers: a few bytes may hold thousands of them.
+        match self.reader.next(&self.input[used..]) {
+            Ok(step) => {
+                used += step.used;
+                if let Arrival::PassedOver(header) = step.arrival {
+                    refuse(&mut self.writer, &header, ErrorCode::Overloaded, why);
+                }
+                self.backlog = true;
+            }
+            Err(broken) => self.refuse_all(broken),
         }
         // `refuse_all` ends the connection, which drops the input.
         self.input.drain(..used.min(self.input.len()));

@@ -239,8 +239,8 @@ impl FrameReader {
         Some(())
     }
 
-    /// Drops what has come of a segment that was given up, until a frame begins in it or it ends: how many bytes these
-    /// are, and the frame.
+    /// Drops what has come of a segment that was given up, up to the end of the first frame that begins in it: how many
+    /// bytes these are, and the frame.
     fn drop_given_up(&mut self, input: &[u8]) -> Result<(usize, Option<Header>), Broken> {
         let mut used = 0;
         let Some(mut given_up) = self.given_up else { return Ok((used, None)) };
@@ -260,6 +260,7 @@ impl FrameReader {
                 return Err(out_of_step("a self-contained segment ends within a frame"));
             }
             given_up.frame_left = frame_bytes;
+            given_up.payload_left -= take(&mut given_up.frame_left, &mut used);
         }
         self.given_up = Some(given_up).filter(|given_up| given_up.trailer_left > 0);
         Ok((used, begins))

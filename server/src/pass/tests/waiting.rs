@@ -1,14 +1,27 @@
 //! What waits for a client, for others, or for a deadline: none of it for ever, and none of it keeps others out.
 
 use super::*;
-use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED};
+use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, PARTIAL_BYTES_FREE};
 
 /// A frame of v4 that asks `text`.
 fn frame(stream: i16, text: &str) -> Vec<u8> {
-    let parameters = Parameters::plain(Consistency::One, Version::V4);
+    frame_of(Version::V4, stream, text)
+}
+
+fn frame_of(version: Version, stream: i16, text: &str) -> Vec<u8> {
+    let parameters = Parameters::plain(Consistency::One, version);
     let mut bytes = Vec::new();
-    Request::Query(Query { text, parameters }).put(Version::V4, stream, Flags(0), &mut bytes);
+    Request::Query(Query { text, parameters }).put(version, stream, Flags(0), &mut bytes);
     bytes
+}
+
+/// These frames in segments of v5 without compression.
+fn segments(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut writer = FrameWriter::new();
+    writer.establish(Version::V5, Compression::None);
+    frames.iter().for_each(|frame| writer.frame(|out| out.extend_from_slice(frame)));
+    writer.seal();
+    writer.unsent().to_vec()
 }
 
 /// Takes on as much as the core admits; how many requests that is.
@@ -19,6 +32,26 @@ fn fill(server: &mut Server) -> usize {
         taken += 1;
     }
     taken
+}
+
+/// Takes on a little more than the core admits.
+fn fill_up(server: &mut Server) {
+    fill(server);
+    while server.pass.load.admits(0) {
+        server.pass.load.take(0);
+    }
+    server.pass.load.take(0);
+}
+
+/// Passes without sending, until something is answered, and some more.
+fn serve_unsent(server: &mut Server) {
+    let id = server.pass.connections.ids()[0];
+    let mut passes_after = 0;
+    while passes_after < 10 {
+        server.pass.take_events();
+        server.pass.serve();
+        passes_after += usize::from(server.pass.connections.get_mut(id).unwrap().has_unsent());
+    }
 }
 
 fn empty(server: &mut Server, taken: usize) {
@@ -134,21 +167,48 @@ fn while_a_core_is_full_a_client_takes_its_answers_before_it_asks_more() {
     let mut options = Vec::new();
     Request::Options.put(Version::V4, 2, Flags(0), &mut options);
     client.raw(&[large, options.repeat(100)].concat());
-    // Until something is answered, which is not sent yet.
-    let id = server.pass.connections.ids()[0];
-    while !server.pass.connections.get_mut(id).unwrap().has_unsent() {
-        server.pass.take_events();
-        server.pass.serve();
-    }
-    for _ in 0..10 {
-        server.pass.take_events();
-        server.pass.serve();
-    }
+    serve_unsent(&mut server);
     server.pass.flush(TimeSlice::begin());
     let first = client.answers();
     assert!(matches!(&first[..], [refused] if refused.starts_with("1 Overloaded")), "{first:?}");
     server.run_until_idle();
     assert_eq!(client.answers(), vec!["2 SUPPORTED"; 100], "it has taken them");
+}
+
+/// Before: all that had come of such a segment was answered in one step: 1.5 MB of ERRORs for 64 KB of short frames,
+/// also to a client that does not read.
+#[test]
+fn frames_of_a_segment_that_is_given_up_are_refused_in_their_turn() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V5, Compression::None);
+    // Else the last bytes wait until those before them are acknowledged.
+    client.socket.set_nodelay(true).unwrap();
+    fill_up(&mut server);
+    let options: Vec<Vec<u8>> = (0..200)
+        .map(|stream| {
+            let mut bytes = Vec::new();
+            Request::Options.put(Version::V5, stream, Flags(0), &mut bytes);
+            bytes
+        })
+        .collect();
+    let wire = segments(&options);
+    assert!(wire.len() > PARTIAL_BYTES_FREE);
+    let (most, rest) = wire.split_at(wire.len() - 2);
+    client.socket.write_all(most).unwrap();
+    serve_unsent(&mut server);
+    server.pass.flush(TimeSlice::begin());
+    let first = client.answers();
+    assert!(matches!(&first[..], [one] if one.starts_with("0 Overloaded")), "{first:?}");
+    server.run_until_idle();
+    let others = client.answers();
+    assert_eq!(others.len(), 199);
+    for (answer, stream) in others.iter().zip(1..) {
+        assert!(answer.starts_with(&format!("{stream} Overloaded")), "{answer}");
+    }
+    client.socket.write_all(rest).unwrap();
+    client.query(300, "now again");
+    server.run_until_idle();
+    assert_eq!(client.answers(), ["300 now again"], "the connection stays in step");
 }
 
 /// Before: it was looked for every half second.
