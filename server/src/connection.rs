@@ -185,7 +185,8 @@ impl Connection {
         Fate::Keep
     }
 
-    /// Counts what has arrived of a frame. If there is no memory for it, the frame is refused before its end.
+    /// Counts what has arrived of a frame: nothing is held of one when the connection is not open any more. If there is
+    /// no memory for it, the frame is refused before its end.
     #[inline]
     fn count_partial(&mut self, load: &mut Load) {
         let held = self.input.len() + self.reader.parts_bytes();
@@ -202,14 +203,18 @@ impl Connection {
     #[cold]
     fn give_up(&mut self, load: &mut Load) {
         let why = load.refusal();
-        if !self.refuse_partial(&why, load) {
+        if self.refuse_partial(&why, load) {
+            return;
+        }
+        // The ERROR is on stream 0. If a request with this number waits, its client would take the ERROR for the
+        // answer, and may ask again for what is being done.
+        if self.waiting.iter().all(|(stream, _)| *stream != 0) {
             let envelope = Envelope::new(self.session.version.get(), 0);
             let failure = Failure::Plain(ErrorCode::Overloaded);
             self.writer.frame(|out| envelope.put_error(failure, &why, out));
-            self.end();
-            let held = self.reader.parts_bytes();
-            load.partial(std::mem::replace(&mut self.partial_bytes, held), held);
         }
+        self.end();
+        load.partial(std::mem::take(&mut self.partial_bytes), 0);
     }
 
     /// Refuses the frame that has begun to arrive, or the first one of a segment, and lets go of what is there of it.
@@ -442,6 +447,8 @@ impl Connection {
         if self.state == State::Open {
             self.state = State::Ending;
             self.input = Vec::new();
+            // It is not asked for frames any more, and may hold a part of one.
+            self.reader = FrameReader::new(Direction::Request, HANDSHAKE_BODY_BYTES_MAX);
         }
     }
 

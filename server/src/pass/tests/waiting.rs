@@ -211,6 +211,41 @@ fn frames_of_a_segment_that_is_given_up_are_refused_in_their_turn() {
     assert_eq!(client.answers(), ["300 now again"], "the connection stays in step");
 }
 
+/// Before: the ERROR was on stream 0 also while a request with that number was under way, so its client heard that
+/// nothing was done; and it was said again with each step until the connection was closed.
+#[test]
+fn a_connection_that_is_given_up_says_so_once_and_not_for_a_request_under_way() {
+    for (stream, said) in [(0, 0), (1, 1)] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V5, Compression::None);
+        // Else single bytes wait until what was sent before them is acknowledged.
+        client.socket.set_nodelay(true).unwrap();
+        client.query(stream, "later");
+        server.run_until_idle();
+        // A part of a frame, and behind it the beginning of a segment of whole frames: these are not told apart.
+        let long = segments(&[frame_of(Version::V5, 7, &"now".repeat(100_000))]);
+        let behind = segments(&[frame_of(Version::V5, 8, "now")]);
+        const FIRST_SEGMENT_BYTES: usize = 6 + 131_071 + 4;
+        for piece in long[..FIRST_SEGMENT_BYTES].chunks(16 << 10).chain([&behind[..20]]) {
+            client.socket.write_all(piece).unwrap();
+            server.run_until_idle();
+        }
+        assert_eq!(client.answers(), [""; 0]);
+        fill_up(&mut server);
+        for byte in &behind[20..23] {
+            client.socket.write_all(&[*byte]).unwrap();
+            server.run_until_idle();
+        }
+        let answers = client.answers();
+        assert_eq!(answers.len(), said, "{answers:?}");
+        assert!(answers.iter().all(|answer| answer.starts_with("0 Overloaded")), "{answers:?}");
+        let held = "0 bytes of requests have begun";
+        assert!(server.pass.load.refusal().contains(held), "{}", server.pass.load.refusal());
+        server.let_go();
+        assert_eq!(client.answers(), [format!("{stream} later"), "closed".to_owned()]);
+    }
+}
+
 /// Before: it was looked for every half second.
 #[test]
 fn a_deadline_is_looked_at_when_it_has_come() {
