@@ -221,7 +221,7 @@ impl FrameReader {
             let arrived = self.parts_bytes();
             let begins = match expands_to {
                 _ if arrived > 0 => &self.parts[..],
-                None => &input[header_bytes..],
+                None => up_to(&input[header_bytes..], payload_bytes),
                 Some(_) => return None,
             };
             let header = self.header(begins).ok().flatten()?;
@@ -254,12 +254,12 @@ impl FrameReader {
         if given_up.payload_left == 0 {
             take(&mut given_up.trailer_left, &mut used);
         } else if given_up.frame_left == 0 {
-            begins = self.header(&input[used..])?;
-            let frame_bytes = begins.map_or(0, |header| header.frame_bytes());
+            begins = self.header(up_to(&input[used..], given_up.payload_left))?;
+            let frame_bytes = begins.map_or(HEADER_BYTES, |header| header.frame_bytes());
             if frame_bytes > given_up.payload_left {
                 return Err(out_of_step("a self-contained segment ends within a frame"));
             }
-            given_up.frame_left = frame_bytes;
+            given_up.frame_left = begins.map_or(0, |_| frame_bytes);
             given_up.payload_left -= take(&mut given_up.frame_left, &mut used);
         }
         self.given_up = Some(given_up).filter(|given_up| given_up.trailer_left > 0);
@@ -475,6 +475,11 @@ impl FrameReader {
 enum Judged {
     Whole(Header),
     TooLarge(Header),
+}
+
+/// The first `most` bytes, or all if they are fewer: behind a payload lies its checksum, which is no part of a header.
+fn up_to(bytes: &[u8], most: usize) -> &[u8] {
+    &bytes[..bytes.len().min(most)]
 }
 
 /// Empties a buffer, and gives its memory back if that is much.

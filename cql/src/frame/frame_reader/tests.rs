@@ -148,6 +148,42 @@ fn segments_are_given_up_before_they_are_whole() {
     }
 }
 
+/// Before: the header was read over the end of the payload, into the checksum: a wrong length was skipped.
+#[test]
+fn a_part_without_a_whole_header_is_not_given_up() {
+    const HEADS: [[u8; 6]; 3] =
+        [[6, 0, 0, 44, 232, 155], [7, 0, 0, 52, 136, 243], [8, 0, 0, 161, 121, 16]];
+    for head in HEADS {
+        let payload = &[5, 0, 0, 1, Opcode::Query as u8, 0, 0, 0][..usize::from(head[0])];
+        let wire = [&head[..], payload, &[1, 2, 3]].concat();
+        for come in 0..=wire.len() {
+            let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+            reader.establish(Version::V5, Compression::None);
+            assert_eq!(reader.next(&wire[..come]).unwrap().arrival, Arrival::Starved);
+            assert_eq!(reader.pass_over(&wire[..come]), None, "{come} bytes of {wire:?}");
+        }
+    }
+}
+
+/// Before: what lies behind the payload was taken for the rest of its last header, and a stream and an opcode of these
+/// bytes were told.
+#[test]
+fn a_segment_that_is_given_up_and_ends_within_a_header_is_out_of_step() {
+    const HEAD_OF_17_BYTES: [u8; 6] = [17, 0, 2, 222, 107, 119];
+    let options = [5, 0, 0, 1, Opcode::Options as u8, 0, 0, 0, 0];
+    let wire =
+        [&HEAD_OF_17_BYTES[..], &options, &[5, 0, 0, 3, 0xEE, 0, 0, 0], &[1, 2, 3, 4]].concat();
+    let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+    reader.establish(Version::V5, Compression::None);
+    assert_eq!(reader.pass_over(&wire[..17]), Some(PassedOver::Segment(6)));
+    let step = reader.next(&wire[6..]).unwrap();
+    let Arrival::PassedOver(header) = step.arrival else { panic!("{step:?}") };
+    assert_eq!(header.stream, 1);
+    let rest = &wire[6 + step.used..];
+    let broken = reader.next(rest).unwrap_err();
+    assert!(matches!(broken, Broken::Segment(_)), "{broken:?}");
+}
+
 #[test]
 fn a_declared_size_is_believed_before_any_byte_of_it_comes() {
     let mut reader = FrameReader::new(Direction::Request, 65_536);
