@@ -129,19 +129,19 @@ fn list_of_tuples<'a>(term: &'a Term, bindings: &'a Bindings<'_>) -> Result<Cow<
     listed(term.eval(bindings)?, || "value for IN restriction".to_owned())
 }
 
-/// The fields of a tuple, none of them null.
-fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>> {
+/// The fields of a tuple, one for each column; a null is an error.
+fn fields_of<'a>(value: &'a [u8], columns: &'a [Column]) -> impl Iterator<Item = Result<&'a [u8]>> {
     let mut fields = tuple_fields(value);
-    columns
-        .iter()
-        .map(|column| match fields.next().transpose()?.flatten() {
-            Some(field) => Ok(Cow::Owned(field.to_vec())),
-            None => Err(Error::invalid(format!(
-                "Invalid null value in condition for column {}",
-                column.name
-            ))),
+    columns.iter().map(move |column| {
+        fields.next().transpose()?.flatten().ok_or_else(|| {
+            Error::invalid(format!("Invalid null value in condition for column {}", column.name))
         })
-        .collect()
+    })
+}
+
+/// The same, copied.
+fn split_tuple<'a>(value: &[u8], columns: &[Column]) -> Result<Vec<Cow<'a, [u8]>>> {
+    fields_of(value, columns).map(|field| Ok(Cow::Owned(field?.to_vec()))).collect()
 }
 
 /// One of several values.
@@ -200,7 +200,7 @@ impl ValueSet {
         Ok(collection_elements(&list)?.left() as usize)
     }
 
-    /// Refuses what [`eval`](Self::eval) refuses, and keeps no copy of a value: a list that is bound may have millions.
+    /// Refuses what [`eval`](Self::eval) refuses, and copies no value of a list that is bound: it may have millions.
     fn check(&self, columns: &[Column], bindings: &Bindings<'_>) -> Result<()> {
         match self {
             ValueSet::One(values) => values.eval(columns, bindings).map(drop),
@@ -214,7 +214,9 @@ impl ValueSet {
             ValueSet::ListedTuples(term) => {
                 let list = list_of_tuples(term, bindings)?;
                 let mut items = collection_elements(&list)?;
-                items.try_for_each(|item| split_tuple(item?, columns).map(drop))
+                items.try_for_each(|item| {
+                    fields_of(item?, columns).try_for_each(|field| field.map(drop))
+                })
             }
         }
     }

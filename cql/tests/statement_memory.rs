@@ -1,14 +1,20 @@
-//! What a statement takes while it is parsed and compiled is bounded by its tokens, whatever its form.
+//! What a statement takes while it is parsed and compiled is bounded by its tokens, whatever its form; and lists that
+//! name nothing are not copied when it is bound.
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 use std::sync::Arc;
 
+use cql::bind::{Bindings, Ids, StatementTime};
+use cql::expr::function::NoUserFunctions;
+use cql::frame::request::ValueList;
+use cql::frame::{Value, Version};
 use cql::limits::{
     JSON_COLUMN_BYTES, PLAN_TOKEN_BYTES, STATEMENT_BYTES_MAX, STATEMENT_MEMORY_BYTES_MAX,
     TOKENS_MAX,
 };
-use cql::prepare::prepare;
+use cql::plan::Page;
+use cql::prepare::{Statement, prepare};
 use messina_cql as cql;
 use model::options::KeyspaceOptions;
 use model::schema::{Schema, SchemaChange, TableBuilder, TableId};
@@ -37,9 +43,15 @@ fn schema() -> Schema {
     let column =
         |wide: TableBuilder, at| wide.regular(&format!("column_{at}"), CqlType::Int).unwrap();
     let wide = (1..WIDE_COLUMNS).fold(wide, column).build().unwrap();
+    let rows = TableBuilder::new("ks", "rows", TableId(Uuid::from_u128(3)))
+        .partition_key("k", CqlType::Int)
+        .and_then(|t| t.clustering("a", CqlType::Text, false))
+        .and_then(|t| t.clustering("b", CqlType::Int, false))
+        .and_then(TableBuilder::build)
+        .unwrap();
     let options = KeyspaceOptions::default();
     let keyspace = SchemaChange::CreateKeyspace { name: "ks".into(), options };
-    let tables = [table, wide].map(|table| SchemaChange::CreateTable(Box::new(table)));
+    let tables = [table, wide, rows].map(|table| SchemaChange::CreateTable(Box::new(table)));
     Schema::of_changes([keyspace].into_iter().chain(tables)).unwrap()
 }
 
@@ -56,6 +68,7 @@ fn a_statement_takes_no_more_than_its_tokens_allow() {
     let schema = schema();
     a_long_constant_takes_a_few_times_its_length(&schema);
     an_insert_of_json_takes_memory_for_each_column(&schema);
+    tuples_before_an_empty_list_are_not_copied(&schema);
     let insert = |column: &str| format!("INSERT INTO t (k, {column}) VALUES (1, ");
     let (mut worst, mut most_kept) = (0, 0);
     for (text, works) in [
@@ -131,4 +144,47 @@ fn a_long_constant_takes_a_few_times_its_length(schema: &Schema) {
             prepared.is_ok()
         );
     }
+}
+
+/// Ids of no moment.
+struct SameIds;
+
+impl Ids for SameIds {
+    fn timeuuid(&self) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn uuid(&self) -> [u8; 16] {
+        [0; 16]
+    }
+}
+
+/// Before: the fields of each tuple were copied, one tuple after the other, to find those that are null.
+fn tuples_before_an_empty_list_are_not_copied(schema: &Schema) {
+    const FIELD_BYTES: usize = 4 << 20;
+    let text = "SELECT * FROM rows WHERE k = 1 AND (a) IN ? AND b IN ?";
+    let prepared = prepare(text, schema, Some("ks")).unwrap();
+    let Statement::Select(plan) = &prepared.statement else { panic!("it is a SELECT") };
+    let lengths = [1, FIELD_BYTES + 4, FIELD_BYTES];
+    let tuples = lengths.map(|length| (length as i32).to_be_bytes()).concat();
+    let tuples = [tuples, vec![b'x'; FIELD_BYTES]].concat();
+    let mut values = ValueList::new();
+    values.push(Value::Bytes(&tuples));
+    values.push(Value::Bytes(&0i32.to_be_bytes()));
+    let time = StatementTime {
+        timestamp_us: 0,
+        server_timestamp_us: None,
+        now_ms: 0,
+        now_s: 0,
+        ids: &SameIds,
+        functions: &NoUserFunctions,
+    };
+    MEMORY.reset_peak_usage();
+    let before = MEMORY.current_usage();
+    let values = values.as_values(Version::V4);
+    let bindings = Bindings::new(&values, &prepared.markers, time).unwrap();
+    let bound = plan.bind_read(&bindings, Page::default()).unwrap();
+    let taken = MEMORY.peak_usage() - before;
+    assert!(bound.command.is_none(), "it names nothing");
+    assert!(taken < FIELD_BYTES / 4, "{taken}");
 }
