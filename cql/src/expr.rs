@@ -35,7 +35,7 @@ use std::borrow::Cow;
 
 pub use build::Build;
 pub use collected::Collected;
-pub(crate) use collection::SortCost;
+pub(crate) use collection::{SortCost, path_of as element_path};
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
 pub use compile::{Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
@@ -294,17 +294,18 @@ impl Term {
 /// The value of `m[key]`, `s[key]`. Of a column that is stored by element only the element is read.
 fn element<'e>(of: &'e Term, key: &'e Term, env: &'e impl Env) -> Result<Evaluated<'e>> {
     let key = key.eval(env)?;
-    let value = match (&of.kind, key.bytes()) {
-        (_, None) => return Ok(Evaluated::Null),
-        (Kind::Row(source @ Source::Elements(..)), Some(key)) => {
-            let path = collection::path_of(&of.ty, key)?;
+    let Some(key) = key.bytes() else { return Ok(Evaluated::Null) };
+    let key_type = collection::key_type(&of.ty);
+    let value = match &of.kind {
+        Kind::Row(source @ Source::Elements(..)) => {
+            let Some(path) = collection::path_of(key_type, key)? else {
+                return Ok(Evaluated::Null);
+            };
             env.elements_between(source, Some(&path), Some(&path))?
         }
         _ => of.eval(env)?,
     };
-    let (Some(value), Some(key)) = (value.bytes(), key.bytes()) else {
-        return Ok(Evaluated::Null);
-    };
+    let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
     env.work().take_walk(value.len())?;
     collection::element(&of.ty, value, key).map(Evaluated::made_or_null)
 }

@@ -102,6 +102,23 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// Appends where a value stands among the components of its type: its component, and of a varint or decimal that has
+/// none since it is too long, bytes that compare with components as it does with their values. Of a decimal it takes
+/// time with the square of its length.
+pub fn encode_place(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    match ty {
+        CqlType::Varint if !value.is_empty() => {
+            out.push(VALUE);
+            number::put_varint_place(value, out)
+        }
+        CqlType::Decimal if !value.is_empty() => {
+            out.push(VALUE);
+            number::put_decimal_place(value, out).map(drop)
+        }
+        _ => encode(ty, value, out),
+    }
+}
+
 /// Appends the component of a clustering column without a value: it stands first, whichever way rows descend.
 pub fn put_null(out: &mut Vec<u8>) {
     out.push(NULL);

@@ -212,14 +212,31 @@ fn normalize_fields<'t>(
     Ok(())
 }
 
-/// The path that the element of a map or set with this key has, where it is stored by element.
-pub(super) fn path_of(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
-    let (CqlType::Map { key: of, .. } | CqlType::Set { element: of, .. }) = ty else {
-        unreachable!("only maps and sets have keys")
-    };
+/// The type of the keys of a map, or of the elements of a set.
+pub(super) fn key_type(ty: &CqlType) -> &CqlType {
+    match ty {
+        CqlType::Map { key, .. } => key,
+        CqlType::Set { element, .. } => element,
+        _ => unreachable!("only maps and sets have keys"),
+    }
+}
+
+/// The path of the element with this key, a value of `ty`, where it is stored by element; `None` if no element can have
+/// such a key: a number that is too long.
+pub(crate) fn path_of(ty: &CqlType, key: &[u8]) -> Result<Option<Vec<u8>>> {
     let mut path = Vec::with_capacity(key.len() + 4);
-    ordered::encode(of, key, &mut path)?;
-    Ok(path)
+    match ordered::encode(ty, key, &mut path) {
+        Ok(()) => Ok(Some(path)),
+        Err(model::Error::Invalid(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Where this key, a value of `ty`, stands among the paths of elements.
+pub(super) fn place_of(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
+    let mut place = Vec::with_capacity(key.len() + 4);
+    ordered::encode_place(ty, key, &mut place)?;
+    Ok(place)
 }
 
 /// The value of a map at a key, or the element of a set that equals it; `None` if there is none.

@@ -4,6 +4,7 @@
 //! {1, 3, 5}[2..]  ──►  {3, 5}          {1, 3, 5}[..0]  ──►  null, as every empty collection
 //! ```
 
+use super::work::work_of_number;
 use super::{Env, Evaluated, Kind, Source, Term, collection};
 use crate::error::Result;
 
@@ -42,13 +43,15 @@ impl KeySlice {
         collection::slice(&self.value.ty, value, first, last).map(Evaluated::made_or_null)
     }
 
-    /// The paths of the first and the last element inside, of a collection that is stored by element.
+    /// Where its two ends stand among the paths of a collection that is stored by element.
     pub(crate) fn paths(&self, env: &impl Env) -> Result<[Option<Vec<u8>>; 2]> {
         let mut paths = [None, None];
         for (path, end) in paths.iter_mut().zip(self.ends()) {
             let Some(end) = end.map(|term| term.eval(env)).transpose()? else { continue };
             let Some(bytes) = end.bytes() else { continue };
-            *path = Some(collection::path_of(&self.value.ty, bytes)?);
+            let ty = collection::key_type(&self.value.ty);
+            env.work().take(work_of_number(ty, bytes))?;
+            *path = Some(collection::place_of(ty, bytes)?);
         }
         Ok(paths)
     }

@@ -130,7 +130,7 @@ pub(super) fn work_of_call(
         .saturating_add(of_series)
 }
 
-/// What showing a value as text takes beside its bytes: of a varint or decimal, in units; of any other 0.
+/// What showing a value as text, or finding its digits, takes beside its bytes: of a varint or decimal, in units; of any other 0.
 pub(super) fn work_of_number(ty: &CqlType, value: &[u8]) -> u64 {
     match ty {
         CqlType::Varint | CqlType::Decimal => {

@@ -14,13 +14,12 @@ use std::borrow::Cow;
 
 use model::CqlType;
 use model::cell::Life;
-use model::ordered;
 use model::row::{Cell, collected};
 
 use super::view::RowView;
 use crate::bind::StatementTime;
 use crate::error::Result;
-use crate::expr::{Env, Evaluated, ExpressionWork, Source, StampKind, Term};
+use crate::expr::{Env, Evaluated, ExpressionWork, Source, StampKind, Term, element_path};
 use crate::frame::writer;
 
 /// Bytes that a stamp of an element counts as, walked and made.
@@ -130,13 +129,12 @@ impl RowView<'_> {
         Ok(Evaluated::made_or_null(stamps))
     }
 
-    /// The path that the element of a set or map with this key has; `None` for a null key.
+    /// The path that the element of a set or map with this key has; `None` for a null key, and for one that no element
+    /// can have.
     fn path_of(&self, ty: &CqlType, key: &Term) -> Result<Option<Vec<u8>>> {
         let key = key.eval(self)?;
         let Some(key) = key.bytes() else { return Ok(None) };
-        let mut path = Vec::new();
-        ordered::encode(ty, key, &mut path)?;
-        Ok(Some(path))
+        element_path(ty, key)
     }
 }
 

@@ -41,6 +41,17 @@ fn shortest(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
+/// Appends where a varint of any length stands among those that have a form: its own form, else a byte that stands
+/// before or behind all others.
+pub(super) fn put_varint_place(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let bytes = shortest(value);
+    if bytes.len() <= NUMBER_BYTES_MAX {
+        return put_varint(bytes, out);
+    }
+    out.push(if bytes[0] & 0x80 == 0 { 0xFF } else { 0 });
+    Ok(())
+}
+
 pub(super) fn put_varint(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let bytes = shortest(value);
     if bytes.is_empty() || bytes.len() > NUMBER_BYTES_MAX {
@@ -65,16 +76,25 @@ pub(super) fn get_varint(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()>
 }
 
 pub(super) fn put_decimal(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let (scale, unscaled) = value.split_first_chunk::<4>().ok_or(Error::Malformed("decimal"))?;
-    if unscaled.len() > NUMBER_BYTES_MAX {
+    if value.len() > NUMBER_BYTES_MAX + 4 {
         let text = format!("decimal of a key longer than {NUMBER_BYTES_MAX} bytes");
         return Err(Error::invalid(text));
     }
+    let scale = put_decimal_place(value, out)?;
+    if i32::try_from(scale).is_err() {
+        return Err(Error::invalid("decimal of a key whose scale is out of range"));
+    }
+    Ok(())
+}
+
+/// Appends the form of a decimal of any length and scale. Gives the scale that it would come back with.
+pub(super) fn put_decimal_place(value: &[u8], out: &mut Vec<u8>) -> Result<i64> {
+    let (scale, unscaled) = value.split_first_chunk::<4>().ok_or(Error::Malformed("decimal"))?;
     let unscaled = BigInt::from_signed_bytes_be(unscaled);
     let flip = match unscaled.sign() {
         Sign::NoSign => {
             out.push(1);
-            return Ok(());
+            return Ok(0);
         }
         Sign::Minus => 0xFF,
         Sign::Plus => 0,
@@ -82,15 +102,13 @@ pub(super) fn put_decimal(value: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let digits = unscaled.magnitude().to_str_radix(10);
     let exponent = digits.len() as i64 - i64::from(i32::from_be_bytes(*scale));
     let trimmed = digits.trim_end_matches('0');
-    if i32::try_from(trimmed.len() as i64 - exponent).is_err() {
-        return Err(Error::invalid("decimal of a key whose scale is out of range"));
-    }
+    let scale = trimmed.len() as i64 - exponent;
     out.push(if flip == 0 { 2 } else { 0 });
     let exponent = (exponent as u64 ^ (1 << 63)).to_be_bytes();
     out.extend(exponent.map(|b| b ^ flip));
     out.extend(trimmed.bytes().map(|digit| (digit - b'0' + 1) ^ flip));
     out.push(flip);
-    Ok(())
+    Ok(scale)
 }
 
 pub(super) fn get_decimal(from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {

@@ -101,6 +101,37 @@ fn elements_of_a_long_collection_are_found_without_a_walk_for_each() {
     }
 }
 
+/// Before: an element with such a key, or a slice with such an end, was an error, which refused all rows.
+#[test]
+fn a_number_that_is_too_long_for_a_key_is_no_element_and_ends_a_slice() {
+    let mut db =
+        Database::with("k int PRIMARY KEY, v map<varint, int>, d map<decimal, int>, s set<varint>");
+    db.ok("INSERT INTO t (k, v, d, s) VALUES (1, {-5: 1, 7: 2}, {-5.5: 1, 7: 2}, {-5, 7})");
+    db.ok("INSERT INTO t (k) VALUES (2)");
+    // Above zero the first byte of the first is below that of 7, and the second ones are below zero.
+    let varints = [[&[1][..], &[0; 17_000]].concat(), [&[0xFE][..], &[0; 17_000]].concat()];
+    let decimals = varints.clone().map(|varint| [&[0; 4][..], &varint].concat());
+    let whole = [r#"{"-5": 1, "7": 2}"#, r#"{"-5.5": 1, "7": 2}"#, "[-5, 7]"];
+    for (at, (above, column)) in
+        [(true, "v"), (false, "v"), (true, "d"), (false, "d"), (true, "s")].into_iter().enumerate()
+    {
+        let number = if column == "d" { &decimals } else { &varints };
+        let value = &number[usize::from(!above)];
+        let shown = whole[["v", "d", "s"].iter().position(|name| *name == column).expect("one")];
+        let mut ask = |part: &str| {
+            let mut values = ValueList::new();
+            values.push(Value::Bytes(value));
+            db.run(&format!("SELECT {part} FROM t WHERE k IN (1, 2)"), &values)
+        };
+        let of =
+            |is_whole: bool| if is_whole { format!("{shown}\nnull") } else { "null\nnull".into() };
+        assert_eq!(ask(&format!("{column}[?]")), Ok(of(false)), "{at}");
+        assert_eq!(ask(&format!("writetime({column}[?])")), Ok(of(false)), "{at}");
+        assert_eq!(ask(&format!("{column}[..?]")), Ok(of(above)), "{at}");
+        assert_eq!(ask(&format!("{column}[?..]")), Ok(of(!above)), "{at}");
+    }
+}
+
 /// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms
 /// of 1000 digits, and numbers of 60 KB as JSON.
 #[test]
