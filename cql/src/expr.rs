@@ -297,7 +297,7 @@ fn element<'e>(of: &'e Term, key: &'e Term, env: &'e impl Env) -> Result<Evaluat
     let Some(key) = key.bytes() else { return Ok(Evaluated::Null) };
     let key_type = collection::key_type(&of.ty);
     let value = match &of.kind {
-        Kind::Row(source @ Source::Elements(..)) => {
+        Kind::Row(source @ Source::Elements(..)) if key_type.keeps_its_form() => {
             let Some(path) = collection::path_of(key_type, key)? else {
                 return Ok(Evaluated::Null);
             };

@@ -287,6 +287,13 @@ impl CqlType {
         check::validate(self, value)
     }
 
+    /// Whether equal values have one ordered form for ever: not if a user type in it may have grown without saying where
+    /// its values end.
+    pub fn keeps_its_form(&self) -> bool {
+        let grows = matches!(self, CqlType::Udt { definition, .. } if !definition.ended);
+        !grows && self.parts().into_iter().all(CqlType::keeps_its_form)
+    }
+
     /// Whether the value of no bytes is one as any other, and no null in disguise.
     pub fn has_empty_value(&self) -> bool {
         matches!(self, CqlType::Text | CqlType::Ascii | CqlType::Blob) || self.is_composite()

@@ -28,7 +28,9 @@ impl KeySlice {
     /// The entries inside as a collection of the same type, null if there are none.
     pub(super) fn eval<'e>(&'e self, env: &'e impl Env) -> Result<Evaluated<'e>> {
         let value = match &self.value.kind {
-            Kind::Row(source @ Source::Elements(..)) => {
+            Kind::Row(source @ Source::Elements(..))
+                if collection::key_type(&self.value.ty).keeps_its_form() =>
+            {
                 let [first, last] = self.paths(env)?;
                 return env.elements_between(source, first.as_deref(), last.as_deref());
             }

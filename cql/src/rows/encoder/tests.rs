@@ -8,7 +8,10 @@
 use model::cell::Life;
 use model::key::{put_clustering, put_partition_key};
 use model::row::{Cell, RowHead};
-use model::{MutationBuilder, RowBuilder, Token};
+use model::schema::{SchemaChange, SchemaEntry, Table};
+use model::types::UserType;
+use model::{CqlType, MutationBuilder, RowBuilder, Token};
+use uuid::Uuid;
 
 use crate::frame::Value;
 use crate::frame::request::ValueList;
@@ -130,6 +133,42 @@ fn a_number_that_is_too_long_for_a_key_is_no_element_and_ends_a_slice() {
         assert_eq!(ask(&format!("{column}[..?]")), Ok(of(above)), "{at}");
         assert_eq!(ask(&format!("{column}[?..]")), Ok(of(!above)), "{at}");
     }
+}
+
+/// Before: an element was looked for by the form that its key has now, which is not the stored one: it was null, and a
+/// slice that begins with it left it out.
+#[test]
+fn elements_under_keys_of_a_type_that_grew_without_an_end_are_found() {
+    let mut db = Database::new();
+    let fields = ["a", "b", "c"].map(|name| (name.to_owned(), CqlType::Int));
+    let mut old = UserType::new("ks", "foo", fields[..2].to_vec());
+    old.ended = false;
+    change(&mut db, SchemaChange::CreateType(old.clone()));
+    db.ok("CREATE TABLE t (k int PRIMARY KEY, m map<frozen<foo>, int>, s set<frozen<tuple<int, foo>>>)");
+    db.ok("INSERT INTO t (k, m, s) VALUES (1, {{a: 1, b: 2}: 3, {a: 4, b: 5}: 6}, {(1, {a: 1, b: 2})})");
+    let mut grown = UserType::new("ks", "foo", fields.to_vec());
+    grown.ended = false;
+    let mut table = Table::clone(db.schema.table("ks", "t").expect("just made"));
+    assert!(table.replace_user_type(&grown));
+    change(&mut db, SchemaChange::AlterType { definition: grown, tables: vec![table] });
+    let (one, two) = (r#"{"a": 1, "b": 2, "c": null}"#, r#"{\"a\": 4, \"b\": 5, \"c\": null}"#);
+    let key = one.replace('"', "\\\"");
+    for (part, shown) in [
+        ("m[{a: 1, b: 2}]", "3".to_owned()),
+        ("m[{a: 4, b: 5}..]", format!("{{\"{two}\": 6}}")),
+        ("m[{a: 1, b: 2}..{a: 1, b: 2}]", format!("{{\"{key}\": 3}}")),
+        ("s[(1, {a: 1, b: 2})]", format!("[1, {one}]")),
+        ("s[(1, {a: 1, b: 2})..]", format!("[[1, {one}]]")),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {part} FROM t")), shown, "{part}");
+    }
+}
+
+/// Makes a change of the schema that no statement makes.
+fn change(db: &mut Database, change: SchemaChange) {
+    let number = db.schema.number + 1;
+    let entry = SchemaEntry { number, version: Uuid::from_u128(number.into()), change };
+    db.schema = db.schema.apply(&entry).expect("a sound change");
 }
 
 /// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms

@@ -87,7 +87,7 @@ impl Index {
         values: &[impl AsRef<[u8]>],
     ) -> Result<Option<IndexLookup>> {
         let ty = &self.column(table).ty;
-        if !keeps_its_form(ty) || self.similarity(table).is_some() {
+        if !ty.keeps_its_form() || self.similarity(table).is_some() {
             return Ok(None);
         }
         let (targets, parts): (&[IndexTarget], Vec<&CqlType>) = match (operator, ty) {
@@ -213,12 +213,6 @@ fn has_value(cell: &Cell<'_>) -> bool {
         Life::Expiring(expiry) => expiry.ttl_s != 0,
         Life::Dead { .. } => false,
     }
-}
-
-/// Whether values of the type have one form for ever: not if a user type in it may grow without saying where it ends.
-fn keeps_its_form(ty: &CqlType) -> bool {
-    let grows = matches!(ty, CqlType::Udt { definition, .. } if !definition.ended);
-    !grows && ty.parts().into_iter().all(keeps_its_form)
 }
 
 /// The term as it is kept of a value whose component was put, or could not be.
