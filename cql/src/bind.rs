@@ -89,6 +89,16 @@ const INLINE: usize = 24;
 /// Values that are bound by themselves, before all others, have at most so many bytes: durations have 27.
 const SHORT_BYTES: usize = 64;
 
+/// Which thread evaluates the terms of a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BoundOn {
+    /// The core: what it takes long for is counted before it is done.
+    #[default]
+    Core,
+    /// A thread beside the core, which may put long sets and maps into order.
+    ThreadBeside,
+}
+
 /// Bound values that can be asked for by number.
 pub struct Bindings<'a> {
     inline: [Value<'a>; INLINE],
@@ -99,6 +109,8 @@ pub struct Bindings<'a> {
     pub(crate) json_budget: JsonBudget,
     /// What evaluating its terms has taken.
     pub(crate) work: ExpressionWork,
+    /// Which thread evaluates its terms.
+    pub(crate) bound_on: BoundOn,
     /// The timestamp and the clock that the statement sees.
     pub time: StatementTime<'a>,
 }
@@ -184,8 +196,14 @@ impl<'a> Bindings<'a> {
             json: &[],
             json_budget,
             work: ExpressionWork::default(),
+            bound_on: BoundOn::Core,
             time,
         }
+    }
+
+    /// Says which thread evaluates the terms; without it the core does.
+    pub fn set_bound_on(&mut self, bound_on: BoundOn) {
+        self.bound_on = bound_on;
     }
 
     /// These bindings, with the values of the text of an `INSERT JSON`.
@@ -196,6 +214,7 @@ impl<'a> Bindings<'a> {
             json,
             json_budget: self.json_budget.clone(),
             work: self.work.clone(),
+            bound_on: self.bound_on,
             time: self.time,
         }
     }

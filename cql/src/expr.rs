@@ -223,10 +223,11 @@ impl Term {
             Kind::Null => Ok(Evaluated::Null),
             Kind::UnorderedMarker(marker) => match env.marker(*marker) {
                 Evaluated::Bytes(Cow::Borrowed(bytes)) => {
-                    env.work().take_bytes(bytes.len())?;
+                    env.take_sort(bytes.len())?;
                     Ok(Evaluated::Bytes(normalized(&self.ty, bytes)?))
                 }
                 Evaluated::Bytes(Cow::Owned(bytes)) => {
+                    env.take_sort(bytes.len())?;
                     Ok(Evaluated::made(normalized(&self.ty, &bytes)?.into_owned()))
                 }
                 missing => Ok(missing),

@@ -54,9 +54,6 @@ impl Selection {
         bindings.work.begin();
         let each = self.once.iter().map(|term| {
             let value = term.eval(bindings)?.into_bytes();
-            if matches!(term.kind, Kind::UnorderedMarker(_)) {
-                bindings.work.take_sort(value.as_ref().map_or(0, Vec::len))?;
-            }
             bytes += value.as_ref().map_or(0, Vec::len);
             check_result_bytes(bytes)?;
             Ok(value)

@@ -3,7 +3,7 @@
 use function::json_text;
 
 use super::*;
-use crate::bind::{Bindings, StatementTime};
+use crate::bind::{Bindings, BoundOn, StatementTime};
 use crate::expr::function::NoUserFunctions;
 use crate::frame::Version;
 use crate::frame::request::ValueList;
@@ -59,6 +59,40 @@ fn shown(term: &Term, values: &ValueList) -> String {
     let markers: Vec<_> = (0..values.len() as u16).map(marker).collect();
     let bindings = Bindings::new(&values, &markers, time).unwrap();
     json_text(&term.ty, term.eval(&bindings).unwrap().bytes()).unwrap()
+}
+
+/// A thread beside the core may put a set of 14 MiB into order.
+#[test]
+fn a_long_set_is_put_into_order_beside_the_core_alone() {
+    const ELEMENTS: i32 = 300_000;
+    let mut set = Vec::new();
+    let elements: Vec<[u8; 4]> = (0..ELEMENTS).map(|n| (ELEMENTS - n).to_be_bytes()).collect();
+    put_list(elements.iter().map(|element| &element[..]), &mut set);
+    let marker = crate::bind::Marker {
+        keyspace: "ks".into(),
+        table: "t".into(),
+        name: "m".into(),
+        ty: CqlType::Set { element: CqlType::Int.into(), frozen: true },
+    };
+    let ids = CountingIds::default();
+    let time = StatementTime {
+        timestamp_us: 5,
+        server_timestamp_us: None,
+        now_ms: 0,
+        now_s: 0,
+        ids: &ids,
+        functions: &NoUserFunctions,
+    };
+    let term = Term::bind(0, &marker.ty);
+    for (bound_on, is_taken) in [(BoundOn::Core, false), (BoundOn::ThreadBeside, true)] {
+        let mut values = ValueList::new();
+        values.push(crate::frame::Value::Bytes(&set));
+        let values = values.as_values(Version::V4);
+        let markers = std::slice::from_ref(&marker);
+        let mut bindings = Bindings::new(&values, markers, time).expect("one value");
+        bindings.set_bound_on(bound_on);
+        assert_eq!(term.eval(&bindings).is_ok(), is_taken, "{bound_on:?}");
+    }
 }
 
 #[test]

@@ -8,9 +8,8 @@
 //!                                                                      multiplying, dividing, showing as text
 //!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
 //! m[k], m[a..b]           the bytes that are walked / 4
-//! a list, a map           the bytes that are put together, or put into order
-//! a bound set or map,
-//!   once for a SELECT     16 for each byte
+//! a list, a map           the bytes that are put together
+//! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
 //! ```
 //!
@@ -42,8 +41,8 @@ const SCALE_BYTES: usize = 4;
 const SQUARED_BYTES_PER_UNIT: u64 = 640;
 /// How much of the third power of the bytes of a number is a unit of a series.
 const CUBED_BYTES_PER_UNIT: u64 = 8;
-/// What putting a byte of a set or map into order takes beside reading it.
-const SORTED_UNITS_PER_BYTE: u64 = 15;
+/// What putting a byte of a set or map into order takes.
+const SORTED_UNITS_PER_BYTE: u64 = 16;
 /// Bytes of the digits that a series computes with beside those of the number.
 const SERIES_GUARD_BYTES: u64 = 64;
 /// Bytes of a number that a series computes with at most: 1000 digits, as `function/real.rs` has it.
@@ -93,7 +92,7 @@ impl ExpressionWork {
         self.take(bytes as u64 / WALKED_BYTES_PER_UNIT)
     }
 
-    /// Counts bytes that were put into order, beside reading them.
+    /// Counts bytes of sets and maps that are put into order.
     pub(super) fn take_sort(&self, bytes: usize) -> Result<()> {
         self.take((bytes as u64).saturating_mul(SORTED_UNITS_PER_BYTE))
     }

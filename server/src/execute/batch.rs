@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use cql::bind::StatementTime;
+use cql::bind::{BoundOn, StatementTime};
 use cql::frame::Reader;
 use cql::frame::request::{self, Batch, BatchStatement, BatchText};
 use cql::lang::ast::BatchKind;
@@ -141,7 +141,7 @@ impl Executor {
         let buffers = (&mut *record, &mut *scratch);
         let time = self.time_of(batch, statements, time);
         let (kind, all) = (statements.message_kind(), statements.prepared());
-        let binder = self.binder();
+        let binder = self.binder(BoundOn::Core);
         let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())))?;
         self.bound_batch(batch, statements, bound, record)
     }
@@ -215,7 +215,7 @@ impl Executor {
         } else {
             let (all, mut scratch) = (statements.prepared(), Scratch::default());
             let buffers = (&mut own, &mut scratch);
-            self.binder().message((&batch, kind), all, time, buffers, &pause).await?
+            self.binder(BoundOn::Core).message((&batch, kind), all, time, buffers, &pause).await?
         };
         if self.shard.schema_number() != schema {
             self.check_unchanged(&statements.all)?;

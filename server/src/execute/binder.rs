@@ -11,7 +11,7 @@
 use std::slice;
 use std::time::Duration;
 
-use cql::bind::{Bindings, StatementTime};
+use cql::bind::{Bindings, BoundOn, StatementTime};
 use cql::frame::request::Batch;
 use cql::lang::ast::BatchKind;
 use cql::plan::{
@@ -33,6 +33,8 @@ pub(super) struct Binder {
     pub(super) thresholds: BatchThresholds,
     /// The guardrails, if one may fire for a write.
     pub(super) guards: Option<Guards>,
+    /// Which thread binds.
+    pub(super) bound_on: BoundOn,
 }
 
 /// What kind of BATCH message is bound.
@@ -57,10 +59,10 @@ pub(super) struct Bound {
 }
 
 impl Executor {
-    /// What binding needs of this core.
-    pub(super) fn binder(&self) -> Binder {
+    /// What binding on this thread needs of this core.
+    pub(super) fn binder(&self, bound_on: BoundOn) -> Binder {
         let (sharder, thresholds) = (self.shard.sharder(), self.state.settings().batch);
-        Binder { sharder, thresholds, guards: self.guards() }
+        Binder { sharder, thresholds, guards: self.guards(), bound_on }
     }
 }
 
@@ -72,6 +74,7 @@ impl Binder {
         bindings: &mut Bindings<'_>,
         (record, scratch): (&mut Vec<u8>, &mut Scratch),
     ) -> cql::Result<Bound> {
+        bindings.set_bound_on(self.bound_on);
         let mut bound = Bound { warnings: prepared.warnings.clone(), ..Bound::default() };
         let buffers = (&mut *record, scratch);
         match &prepared.statement {
@@ -138,7 +141,8 @@ impl Binder {
         let mut size = BatchSize::new(kind, self.thresholds);
         let mut bound = Bound::default();
         for (prepared, item) in statements.zip(batch.statements()) {
-            let bindings = Bindings::new(&item.values, &prepared.markers, time)?;
+            let mut bindings = Bindings::new(&item.values, &prepared.markers, time)?;
+            bindings.set_bound_on(self.bound_on);
             let plan = plan_of(prepared)?;
             match is_conditional {
                 true => conditional.add(plan, &bindings, scratch)?,

@@ -24,7 +24,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cql::bind::{Bindings, StatementTime};
+use cql::bind::{Bindings, BoundOn, StatementTime};
 use cql::expr::function::NoUserFunctions;
 use cql::frame::request::{Batch, Parameters, Values};
 use cql::frame::{Reader, Version};
@@ -127,7 +127,7 @@ impl Executor {
             true => self.state.own_time(&parameters),
             false => self.state.time_with(long.timestamp_us, &parameters),
         };
-        let (binder, prepared) = (self.binder(), statement.compiled.clone());
+        let (binder, prepared) = (self.binder(BoundOn::ThreadBeside), statement.compiled.clone());
         let kept = long.parameters.clone();
         let bind = move |time: StatementTime<'_>| {
             let values = kept.decoded().values;
@@ -161,7 +161,7 @@ impl Executor {
         statements: Vec<Arc<Prepared>>,
         time: StatementTime<'_>,
     ) -> Result<(Bound, Vec<u8>), ExecuteError> {
-        let binder = self.binder();
+        let binder = self.binder(BoundOn::ThreadBeside);
         self.bind_beside(time, move |time| {
             let batch = Batch::decode(Reader::new(&body), version);
             let batch = batch.expect("it was decoded when it came");

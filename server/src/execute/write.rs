@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cql::bind::{Bindings, Ids};
+use cql::bind::{Bindings, BoundOn, Ids};
 use cql::frame::consistency::Consistency;
 use cql::frame::request::Parameters;
 use cql::frame::response::Envelope;
@@ -195,7 +195,8 @@ impl Executor {
         let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
-        let bound = self.binder().statement(&statement.compiled, &mut bindings, buffers)?;
+        let bound =
+            self.binder(BoundOn::Core).statement(&statement.compiled, &mut bindings, buffers)?;
         self.bound_statement(statement, parameters, bound, record)
     }
 
