@@ -299,7 +299,7 @@ fn element<'e>(of: &'e Term, key: &'e Term, env: &'e impl Env) -> Result<Evaluat
     let key_type = collection::key_type(&of.ty);
     let value = match &of.kind {
         Kind::Row(source @ Source::Elements(..)) if key_type.keeps_its_form() => {
-            let Some(path) = collection::path_of(key_type, key)? else {
+            let Some(path) = collection::path_of(key_type, key, env.work())? else {
                 return Ok(Evaluated::Null);
             };
             env.elements_between(source, Some(&path), Some(&path))?
@@ -308,5 +308,5 @@ fn element<'e>(of: &'e Term, key: &'e Term, env: &'e impl Env) -> Result<Evaluat
     };
     let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
     env.work().take_walk(value.len())?;
-    collection::element(&of.ty, value, key).map(Evaluated::made_or_null)
+    collection::element(&of.ty, value, key, env.work()).map(Evaluated::made_or_null)
 }

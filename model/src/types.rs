@@ -311,7 +311,7 @@ impl CqlType {
     }
 
     /// Whether the order of values is that of their bytes.
-    pub(crate) fn compares_bytes(&self) -> bool {
+    pub fn compares_bytes(&self) -> bool {
         matches!(
             self,
             CqlType::Ascii | CqlType::Text | CqlType::Blob | CqlType::Inet | CqlType::Date
@@ -387,7 +387,8 @@ mod vector;
 pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
 pub use class::{class_name, parse_class};
-pub(crate) use compared::{Compared, encoded, is_among};
+pub use compared::Compared;
+pub(crate) use compared::{encoded, is_among};
 pub(crate) use custom::{ALIAS, STATIC_MARK};
 pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};

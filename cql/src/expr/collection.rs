@@ -18,11 +18,13 @@
 //! (`build.rs`), collections from cells (`model/src/row/collected.rs`).
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use model::CqlType;
 use model::ordered;
-use model::types::{collection_elements, tuple_fields};
+use model::types::{Compared, collection_elements, tuple_fields};
 
+use super::work::{ExpressionWork, OrderWork};
 use crate::error::{Error, Result};
 use crate::limits::DECIMALS_SORT_COST_MAX;
 
@@ -119,7 +121,8 @@ impl SortCost {
     }
 }
 
-fn has_decimals(ty: &CqlType) -> bool {
+/// Whether values of the type have decimals in them.
+pub(super) fn has_decimals(ty: &CqlType) -> bool {
     *ty == CqlType::Decimal || ty.parts().into_iter().any(has_decimals)
 }
 
@@ -223,7 +226,8 @@ pub(super) fn key_type(ty: &CqlType) -> &CqlType {
 
 /// The path of the element with this key, a value of `ty`, where it is stored by element; `None` if no element can have
 /// such a key: a number that is too long.
-pub(crate) fn path_of(ty: &CqlType, key: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn path_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Option<Vec<u8>>> {
+    work.take(OrderWork::of(ty).of_form(key))?;
     let mut path = Vec::with_capacity(key.len() + 4);
     match ordered::encode(ty, key, &mut path) {
         Ok(()) => Ok(Some(path)),
@@ -233,37 +237,53 @@ pub(crate) fn path_of(ty: &CqlType, key: &[u8]) -> Result<Option<Vec<u8>>> {
 }
 
 /// Where this key, a value of `ty`, stands among the paths of elements.
-pub(super) fn place_of(ty: &CqlType, key: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn place_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Vec<u8>> {
+    work.take(OrderWork::of(ty).of_form(key))?;
     let mut place = Vec::with_capacity(key.len() + 4);
     ordered::encode_place(ty, key, &mut place)?;
     Ok(place)
 }
 
-/// The value of a map at a key, or the element of a set that equals it; `None` if there is none.
-pub(super) fn element(ty: &CqlType, value: &[u8], wanted: &[u8]) -> Result<Option<Vec<u8>>> {
-    match ty {
-        CqlType::Map { key, .. } => {
-            let mut items = collection_elements(value)?.doubled();
-            while let Some(item) = items.next() {
-                let is_it = key.compare(item?, wanted).is_eq();
-                let value = items.next().transpose()?;
-                if is_it {
-                    return Ok(value.map(<[u8]>::to_vec));
-                }
-            }
-            Ok(None)
-        }
-        CqlType::Set { element, .. } => {
-            for item in collection_elements(value)? {
-                let item = item?;
-                if element.compare(item, wanted).is_eq() {
-                    return Ok(Some(item.to_vec()));
-                }
-            }
-            Ok(None)
-        }
-        _ => unreachable!("the compiler takes elements of sets and maps only"),
+/// A key that those of a collection are compared with, one after the other.
+struct ComparedKey<'v> {
+    key: Compared<'v>,
+    order_work: OrderWork,
+    work: &'v ExpressionWork,
+}
+
+impl<'v> ComparedKey<'v> {
+    fn new(ty: &'v CqlType, key: &'v [u8], work: &'v ExpressionWork) -> Result<ComparedKey<'v>> {
+        let order_work = OrderWork::of(ty);
+        work.take(order_work.of_compared(key))?;
+        Ok(ComparedKey { key: Compared::new(ty, key), order_work, work })
     }
+
+    /// How another key compares with this one.
+    fn order_of(&mut self, other: &[u8]) -> Result<Ordering> {
+        self.work.take(self.order_work.of_compared(other))?;
+        Ok(self.key.order_of(other))
+    }
+}
+
+/// The value of a map at a key, or the element of a set that equals it; `None` if there is none.
+pub(super) fn element(
+    ty: &CqlType,
+    value: &[u8],
+    wanted: &[u8],
+    work: &ExpressionWork,
+) -> Result<Option<Vec<u8>>> {
+    let is_map = matches!(ty, CqlType::Map { .. });
+    let mut wanted = ComparedKey::new(key_type(ty), wanted, work)?;
+    let items = collection_elements(value)?;
+    let mut items = if is_map { items.doubled() } else { items };
+    while let Some(key) = items.next() {
+        let key = key?;
+        let value = if is_map { items.next().transpose()? } else { Some(key) };
+        if wanted.order_of(key)?.is_eq() {
+            return Ok(value.map(<[u8]>::to_vec));
+        }
+    }
+    Ok(None)
 }
 
 /// The entries of a map or set whose keys are neither below `first` nor above `last`; `None` if
@@ -271,23 +291,27 @@ pub(super) fn element(ty: &CqlType, value: &[u8], wanted: &[u8]) -> Result<Optio
 pub(super) fn slice(
     ty: &CqlType,
     value: &[u8],
-    first: Option<&[u8]>,
-    last: Option<&[u8]>,
+    (first, last): (Option<&[u8]>, Option<&[u8]>),
+    work: &ExpressionWork,
 ) -> Result<Option<Vec<u8>>> {
-    let (key, mut items, parts) = match ty {
-        CqlType::Map { key, .. } => (key, collection_elements(value)?.doubled(), 2),
-        CqlType::Set { element, .. } => (element, collection_elements(value)?, 1),
-        _ => unreachable!("the compiler takes slices of sets and maps only"),
-    };
+    let is_map = matches!(ty, CqlType::Map { .. });
+    let compared = |key| ComparedKey::new(key_type(ty), key, work);
+    let mut first = first.map(compared).transpose()?;
+    let mut last = last.map(compared).transpose()?;
+    let items = collection_elements(value)?;
+    let mut items = if is_map { items.doubled() } else { items };
     let (mut out, mut count) = (vec![0; 4], 0i32);
-    while let Some(item) = items.next() {
-        let item = item?;
-        let is_inside = first.is_none_or(|first| key.compare(item, first).is_ge())
-            && last.is_none_or(|last| key.compare(item, last).is_le());
-        let value = if parts == 2 { items.next().transpose()? } else { None };
-        if is_inside {
+    while let Some(key) = items.next() {
+        let key = key?;
+        let value = if is_map { items.next().transpose()? } else { None };
+        let from_first = first.as_mut().map(|first| first.order_of(key)).transpose()?;
+        if from_first.is_some_and(Ordering::is_lt) {
+            continue;
+        }
+        let from_last = last.as_mut().map(|last| last.order_of(key)).transpose()?;
+        if from_last.is_none_or(Ordering::is_le) {
             count += 1;
-            put_item(item, &mut out);
+            put_item(key, &mut out);
             value.into_iter().for_each(|value| put_item(value, &mut out));
         }
     }
@@ -333,10 +357,11 @@ mod tests {
     #[test]
     fn a_slice_has_both_its_ends_and_null_is_what_is_empty() {
         let ty = CqlType::Set { element: Arc::new(CqlType::Int), frozen: true };
+        let work = ExpressionWork::default();
         let all = list(&[int(-1), int(0), int(3)]);
         let cut = |first: Option<i32>, last: Option<i32>| {
             let (first, last) = (first.map(int), last.map(int));
-            slice(&ty, &all, first.as_deref(), last.as_deref()).unwrap()
+            slice(&ty, &all, (first.as_deref(), last.as_deref()), &work).unwrap()
         };
         assert_eq!(cut(Some(0), Some(3)), Some(list(&[int(0), int(3)])));
         assert_eq!(cut(None, Some(0)), Some(list(&[int(-1), int(0)])));
@@ -351,7 +376,7 @@ mod tests {
         let ty = CqlType::Map { key: int_type(), value: int_type(), frozen: true };
         let mut last = Vec::new();
         sorted_map(&CqlType::Int, std::iter::once((&two[..], &b"b"[..])), &mut last).unwrap();
-        assert_eq!(slice(&ty, &map, Some(&two), None).unwrap(), Some(last));
+        assert_eq!(slice(&ty, &map, (Some(&two), None), &work).unwrap(), Some(last));
     }
 
     #[test]

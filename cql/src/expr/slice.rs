@@ -4,7 +4,6 @@
 //! {1, 3, 5}[2..]  ──►  {3, 5}          {1, 3, 5}[..0]  ──►  null, as every empty collection
 //! ```
 
-use super::work::work_of_number;
 use super::{Env, Evaluated, Kind, Source, Term, collection};
 use crate::error::Result;
 
@@ -42,7 +41,8 @@ impl KeySlice {
         let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
         let (first, last) = (first.and_then(Evaluated::bytes), last.and_then(Evaluated::bytes));
         env.work().take_walk(value.len())?;
-        collection::slice(&self.value.ty, value, first, last).map(Evaluated::made_or_null)
+        collection::slice(&self.value.ty, value, (first, last), env.work())
+            .map(Evaluated::made_or_null)
     }
 
     /// Where its two ends stand among the paths of a collection that is stored by element.
@@ -52,8 +52,7 @@ impl KeySlice {
             let Some(end) = end.map(|term| term.eval(env)).transpose()? else { continue };
             let Some(bytes) = end.bytes() else { continue };
             let ty = collection::key_type(&self.value.ty);
-            env.work().take(work_of_number(ty, bytes))?;
-            *path = Some(collection::place_of(ty, bytes)?);
+            *path = Some(collection::place_of(ty, bytes, env.work())?);
         }
         Ok(paths)
     }

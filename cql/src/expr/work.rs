@@ -8,6 +8,8 @@
 //!                                                                      multiplying, dividing, showing as text
 //!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
 //! m[k], m[a..b]           the bytes that are walked / 4
+//!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. a quarter
+//!                         + (bytes of a key with decimals)² / 128
 //! a list, a map           the bytes that are put together
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
@@ -27,6 +29,7 @@ use std::cell::Cell;
 
 use model::CqlType;
 
+use super::collection::has_decimals;
 use super::function::Function;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
@@ -35,6 +38,9 @@ use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 const CALL_WORK: u64 = 64;
 /// Bytes of stored elements that are walked in a unit.
 const WALKED_BYTES_PER_UNIT: u64 = 4;
+/// How much of the square of the bytes of a decimal is a unit of finding its digits, by which it is ordered: 4 ms for
+/// 16 KiB.
+const ORDERED_SQUARED_BYTES_PER_UNIT: u64 = 128;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
 /// How much of the square of the bytes of long numbers is a unit.
@@ -129,7 +135,36 @@ pub(super) fn work_of_call(
         .saturating_add(of_series)
 }
 
-/// What showing a value as text, or finding its digits, takes beside its bytes: of a varint or decimal, in units; of any other 0.
+/// What ordering values of a type takes: a value that is compared is brought into the form whose bytes compare as values
+/// do (`model/src/ordered.rs`).
+#[derive(Clone, Copy)]
+pub(crate) struct OrderWork {
+    compares_bytes: bool,
+    has_decimals: bool,
+}
+
+impl OrderWork {
+    pub(crate) fn of(ty: &CqlType) -> OrderWork {
+        OrderWork { compares_bytes: ty.compares_bytes(), has_decimals: has_decimals(ty) }
+    }
+
+    /// What bringing a value into that form takes, in units.
+    pub(crate) fn of_form(self, value: &[u8]) -> u64 {
+        let bytes = value.len() as u64;
+        let of_digits = bytes.saturating_pow(2) / ORDERED_SQUARED_BYTES_PER_UNIT;
+        bytes.saturating_add(if self.has_decimals { of_digits } else { 0 })
+    }
+
+    /// What a value takes that is compared with another, in units.
+    pub(crate) fn of_compared(self, value: &[u8]) -> u64 {
+        match self.compares_bytes {
+            true => value.len() as u64 / WALKED_BYTES_PER_UNIT,
+            false => self.of_form(value),
+        }
+    }
+}
+
+/// What showing a value as text takes beside its bytes: of a varint or decimal, in units; of any other 0.
 pub(super) fn work_of_number(ty: &CqlType, value: &[u8]) -> u64 {
     match ty {
         CqlType::Varint | CqlType::Decimal => {

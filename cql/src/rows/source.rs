@@ -134,7 +134,7 @@ impl RowView<'_> {
     fn path_of(&self, ty: &CqlType, key: &Term) -> Result<Option<Vec<u8>>> {
         let key = key.eval(self)?;
         let Some(key) = key.bytes() else { return Ok(None) };
-        element_path(ty, key)
+        element_path(ty, key, self.parts.work)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ordered;
 use crate::steps::step;
 
 /// A valid value, ready to be compared with others of its type.
-pub(crate) struct Compared<'v> {
+pub struct Compared<'v> {
     ty: &'v CqlType,
     value: &'v [u8],
     /// Its ordered form, once it is needed; none if its bytes are compared.
@@ -21,12 +21,13 @@ pub(crate) struct Compared<'v> {
 }
 
 impl<'v> Compared<'v> {
-    pub(crate) fn new(ty: &'v CqlType, value: &'v [u8]) -> Compared<'v> {
+    /// A value of this type before it is compared with others.
+    pub fn new(ty: &'v CqlType, value: &'v [u8]) -> Compared<'v> {
         Compared { ty, value, ordered: OnceCell::new(), other: Vec::new() }
     }
 
     /// How the other value compares with this one.
-    pub(crate) fn order_of(&mut self, other: &[u8]) -> Ordering {
+    pub fn order_of(&mut self, other: &[u8]) -> Ordering {
         if let Some(order) = of_integers(self.ty, other, self.value) {
             return order;
         }
