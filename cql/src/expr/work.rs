@@ -10,6 +10,8 @@
 //! m[k], m[a..b]           the bytes that are walked / 4
 //!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. a quarter
 //!                         + (bytes of a key with decimals)² / 128
+//! a value of max, min     its bytes and those of the value before, as of a key above
+//! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a list, a map           the bytes that are put together
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
@@ -178,11 +180,23 @@ pub(super) fn work_of_number(ty: &CqlType, value: &[u8]) -> u64 {
 fn number_bytes(ty: &CqlType, value: &[u8]) -> u64 {
     let bytes = value.len() as u64;
     match value.first_chunk::<SCALE_BYTES>() {
-        Some(scale) if *ty == CqlType::Decimal => {
-            // A byte has more than two digits.
-            let scale = i32::from_be_bytes(*scale).unsigned_abs().min(DECIMAL_SCALE_MAX);
-            bytes + u64::from(scale / 2)
-        }
+        Some(scale) if *ty == CqlType::Decimal => bytes + scale_bytes(i32::from_be_bytes(*scale)),
+        _ => bytes,
+    }
+}
+
+/// Bytes of the digits that this scale of a decimal may add to a number that is computed with.
+pub(super) fn scale_bytes(scale: i32) -> u64 {
+    // A byte has more than two digits.
+    u64::from(scale.unsigned_abs().min(DECIMAL_SCALE_MAX) / 2)
+}
+
+/// What adding a varint or decimal to a sum of so many bytes takes, in units.
+pub(super) fn work_of_sum(ty: &CqlType, value: &[u8], sum_bytes: u64) -> u64 {
+    let bytes = number_bytes(ty, value).saturating_add(sum_bytes);
+    match ty {
+        // Both are brought to one scale.
+        CqlType::Decimal => bytes.saturating_add(bytes.saturating_pow(2) / SQUARED_BYTES_PER_UNIT),
         _ => bytes,
     }
 }

@@ -14,6 +14,7 @@ use super::user::UserState;
 use super::{Aggregate, Signature, UserCallee};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
+use crate::expr::work::{OrderWork, scale_bytes, work_of_sum};
 use crate::limits::NUMBER_BYTES_MAX;
 use crate::literal::{Decimal, check_number_bytes};
 
@@ -85,6 +86,26 @@ impl Accumulator {
             Aggregate::User => unreachable!("it takes all values of the row"),
         }
         Ok(())
+    }
+
+    /// What taking a value takes, in units of work: of numbers of fixed width, and of what is only counted, nothing.
+    #[inline]
+    pub(crate) fn work_of_add(&self, value: Option<&[u8]>) -> u64 {
+        let Some(value) = value else { return 0 };
+        match self.aggregate {
+            Aggregate::CountRows | Aggregate::Count | Aggregate::User => 0,
+            _ if self.ty.fixed_bytes().is_some() => 0,
+            Aggregate::Min | Aggregate::Max => {
+                let work = OrderWork::of(&self.ty);
+                let of_best = self.best.as_deref().map_or(0, |best| work.of_compared(best));
+                work.of_compared(value).saturating_add(of_best)
+            }
+            Aggregate::Sum | Aggregate::Avg => {
+                let scale_bytes =
+                    if self.ty == CqlType::Decimal { scale_bytes(self.decimals.scale) } else { 0 };
+                work_of_sum(&self.ty, value, self.bytes() as u64 + scale_bytes)
+            }
+        }
     }
 
     /// Adds what another state knows of rows that come behind those of this one.

@@ -40,7 +40,9 @@ fn over_elements(call: &Call<'_>, aggregate: Aggregate) -> Result<Option<Vec<u8>
     };
     let mut state = Accumulator::of(aggregate, (**element).clone());
     for item in collection_elements(call.value(0))? {
-        state.add(Some(item?))?;
+        let item = Some(item?);
+        call.work.take(state.work_of_add(item))?;
+        state.add(item)?;
     }
     Ok(state.result())
 }

@@ -116,7 +116,11 @@ impl Grouping {
                     let row: Vec<Option<&[u8]>> = values.iter().map(Evaluated::bytes).collect();
                     accumulator.add_all(&row, view.time())?;
                 }
-                Some(argument) => accumulator.add(argument.eval(view)?.bytes())?,
+                Some(argument) => {
+                    let value = argument.eval(view)?;
+                    view.work().take(accumulator.work_of_add(value.bytes()))?;
+                    accumulator.add(value.bytes())?;
+                }
                 None => accumulator.add(None)?,
             }
             bytes += accumulator.bytes();
