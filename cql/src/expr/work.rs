@@ -12,6 +12,7 @@
 //!                         + (bytes of a key with decimals)² / 128
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
+//! a cell that is walked   4: of the static row, and of elements
 //! a list, a map           the bytes that are put together
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
@@ -38,6 +39,8 @@ use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 
 /// What a call takes beside its bytes.
 const CALL_WORK: u64 = 64;
+/// What a cell that is walked takes, which is 4 to 10 ns.
+const UNITS_PER_CELL: u64 = 4;
 /// Bytes of stored elements that are walked in a unit.
 const WALKED_BYTES_PER_UNIT: u64 = 4;
 /// How much of the square of the bytes of a decimal is a unit of finding its digits, by which it is ordered: 4 ms for
@@ -86,6 +89,13 @@ impl ExpressionWork {
         let done = self.done.get().saturating_add(units);
         self.done.set(done);
         if done > EXPRESSION_WORK_MAX { Err(too_much()) } else { Ok(()) }
+    }
+
+    /// Counts cells of a row that were walked. What is asked for next is refused if they were too many.
+    #[inline]
+    pub(crate) fn note_cells(&self, cells: usize) {
+        let units = (cells as u64).saturating_mul(UNITS_PER_CELL);
+        self.done.set(self.done.get().saturating_add(units));
     }
 
     /// Counts bytes that are read, or made.

@@ -53,12 +53,21 @@ struct Marks<'r> {
 
 impl<'r> Marks<'r> {
     /// Cells of a row that begin shortly before the first with this column and a path of at least `first`.
-    fn cells_near(&self, row: RowRef<'r>, column: ColumnId, first: Option<&[u8]>) -> Cells<'r> {
+    fn cells_near(
+        &self,
+        row: RowRef<'r>,
+        (column, first): (ColumnId, Option<&[u8]>),
+        work: &ExpressionWork,
+    ) -> Cells<'r> {
         self.walks.set(self.walks.get().saturating_add(1));
         if self.walks.get() == 1 || row.bytes().len() < MARKED_ROW_BYTES {
             return row.cells();
         }
-        let marks = self.marks.get_or_init(|| marks_of(row));
+        let marks = self.marks.get_or_init(|| {
+            let marks = marks_of(row);
+            work.note_cells(marks.len() * MARKED_CELLS);
+            marks
+        });
         let behind = marks.partition_point(|mark| (mark.column, mark.path) < (column, first));
         behind.checked_sub(1).map_or_else(|| row.cells(), |at| marks[at].cells.clone())
     }
@@ -80,21 +89,25 @@ fn marks_of(row: RowRef<'_>) -> Vec<Mark<'_>> {
 type Slots<'r> = SmallVec<[Option<Cell<'r>>; INLINE]>;
 
 /// Puts the cells of `wanted`, which ascends as cells do, into their slots; of a column with several cells the first.
-/// The walk ends once every wanted column was found or passed.
-fn fill<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]) {
+/// The walk ends once every wanted column was found or passed. Gives how many cells it passed.
+#[inline]
+fn fill<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]) -> usize {
     let mut open = wanted.iter().zip(slots);
-    let Some((mut column, mut slot)) = open.next() else { return };
+    let mut passed = 0;
+    let Some((mut column, mut slot)) = open.next() else { return passed };
     for cell in row.cells() {
+        passed += 1;
         while *column < cell.column {
-            let Some(later) = open.next() else { return };
+            let Some(later) = open.next() else { return passed };
             (column, slot) = later;
         }
         if *column == cell.column {
             *slot = Some(cell);
-            let Some(later) = open.next() else { return };
+            let Some(later) = open.next() else { return passed };
             (column, slot) = later;
         }
     }
+    passed
 }
 
 /// Where one value lies in the decoded clustering key.
@@ -182,11 +195,14 @@ impl<'r> RowView<'r> {
     pub(super) fn find(&mut self, wanted: &Wanted) {
         self.cells.resize(wanted.regular.len(), None);
         if let Some(row) = self.parts.row {
-            fill(&mut self.cells, row, &wanted.regular);
+            // The read counts the bytes of the row.
+            let _ = fill(&mut self.cells, row, &wanted.regular);
         }
         self.static_cells.resize(wanted.statics.len(), None);
         if let Some(row) = self.parts.partition.static_row {
-            fill(&mut self.static_cells, row, &wanted.statics);
+            let passed = fill(&mut self.static_cells, row, &wanted.statics);
+            // What a read counts of the static row, it counts once a partition.
+            self.parts.work.note_cells(passed);
         }
     }
 
@@ -222,17 +238,20 @@ impl<'r> RowView<'r> {
         in_static: InStatic,
         (first, last): (Option<&'p [u8]>, Option<&'p [u8]>),
     ) -> impl Iterator<Item = Cell<'r>> + use<'r, 'p> {
-        let RowParts { partition, row, .. } = &self.parts;
+        let RowParts { partition, row, work, .. } = self.parts;
         let (row, marks) = match in_static {
             InStatic::Yes => (partition.static_row, &self.static_marks),
-            InStatic::No => (*row, &self.marks),
+            InStatic::No => (row, &self.marks),
         };
-        let cells = row.map(|row| marks.cells_near(row, column, first));
+        let cells = row.map(|row| marks.cells_near(row, (column, first), work));
         let is_before = move |cell: &Cell<'r>| (cell.column, cell.path) < (column, first);
         let is_inside = move |cell: &Cell<'r>| {
             cell.column == column && last.is_none_or(|last| cell.path <= Some(last))
         };
-        let cells = cells.into_iter().flatten().inspect(|_| step(1));
+        let cells = cells.into_iter().flatten().inspect(move |_| {
+            step(1);
+            work.note_cells(1);
+        });
         cells.skip_while(is_before).take_while(is_inside)
     }
 }

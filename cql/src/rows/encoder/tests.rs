@@ -355,6 +355,34 @@ fn a_reader_is_told_what_the_expressions_of_a_row_take() {
     }
 }
 
+/// Before: the cells of the static row were walked for each row, and counted once a partition: each row took a core up
+/// to 8 ms, and a reader did not pause between them.
+#[test]
+fn a_reader_is_told_of_walks_over_the_static_row() {
+    const ENTRIES: usize = 5_000;
+    let mut db =
+        Database::with("k int, c int, m map<int, int> STATIC, z int STATIC, PRIMARY KEY (k, c)");
+    let all: Vec<String> = (0..ENTRIES).map(|n| format!("{n}: {n}")).collect();
+    db.ok(&format!(
+        "INSERT INTO t (k, m, z) VALUES (1, {{{}}}, 7) USING TIMESTAMP 7",
+        all.join(", ")
+    ));
+    db.ok("INSERT INTO t (k, c) VALUES (1, 1)");
+    db.ok("INSERT INTO t (k, c) VALUES (1, 2)");
+    let last = ENTRIES - 1;
+    for (selected, walks, shown) in [
+        ("c", 0, "1\n2".to_owned()),
+        ("z", 1, "7\n7".to_owned()),
+        ("m[9999]", 1, "null\nnull".to_owned()),
+        (&format!("m[{last}], m[{last}]"), 2, format!("{last}, {last}\n{last}, {last}")),
+        (&format!("writetime(m[{last}])"), 1, "7\n7".to_owned()),
+    ] {
+        assert_eq!(db.ok(&format!("SELECT {selected} FROM t")), shown);
+        let (work, cells) = (db.row_work.get(), walks * ENTRIES);
+        assert!((cells..=10 * cells + 10).contains(&work), "{selected}: {work}");
+    }
+}
+
 /// Before: 92 rows of 70 times the same 10 KB, measured as they are stored, were more than a result may be.
 #[test]
 fn a_page_that_selects_a_cell_often_ends_before_it_is_too_large() {
