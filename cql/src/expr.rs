@@ -253,7 +253,9 @@ impl Term {
                 };
                 let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
                 let field = tuple_fields(value).nth(*index).transpose()?.flatten();
-                env.work().take_bytes(field.map_or(0, <[u8]>::len))?;
+                if let Some(field) = field {
+                    env.work().take_copy(&self.ty, field)?;
+                }
                 Ok(Evaluated::made_or_null(field.map(<[u8]>::to_vec)))
             }
             Kind::Element(both) => element(&both.0, &both.1, env),
@@ -307,6 +309,6 @@ fn element<'e>(of: &'e Term, key: &'e Term, env: &'e impl Env) -> Result<Evaluat
         _ => of.eval(env)?,
     };
     let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
-    env.work().take_walk(value.len())?;
+    env.work().take_copy(&of.ty, value)?;
     collection::element(&of.ty, value, key, env.work()).map(Evaluated::made_or_null)
 }

@@ -38,7 +38,7 @@ pub use user::{
     AggregateFunctions, CalledName, NoUserFunctions, UserCallee, UserFunctions, failure,
 };
 
-use super::work::{ExpressionWork, work_of_call};
+use super::work::{ExpressionWork, work_of_bytes, work_of_call};
 use super::{Env, Evaluated, Term};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
@@ -60,8 +60,8 @@ pub struct Function {
     /// Whether a larger first argument never gives a smaller result while the other arguments stay the same: rows in
     /// the order of a column are then in that of the result, so that GROUP BY can use it.
     pub is_monotonic: bool,
-    /// Whether it sums a series of long numbers for a decimal, which takes time with the third power of its digits.
-    pub sums_series: bool,
+    /// What it does with the bytes of its arguments, by which its work is counted.
+    pub effort: Effort,
     /// The function's code: of a row, or of a group.
     pub body: Body,
 }
@@ -75,7 +75,13 @@ impl Function {
 
     /// The function as one that sums series.
     const fn of_series(mut self) -> Function {
-        self.sums_series = true;
+        self.effort = Effort::Series;
+        self
+    }
+
+    /// This function, which copies its arguments or walks over their elements.
+    const fn of_copies(mut self) -> Function {
+        self.effort = Effort::Copies;
         self
     }
 
@@ -235,6 +241,17 @@ pub enum Purity {
     Impure,
 }
 
+/// What a call of a function does with the bytes of its arguments and of its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// It computes with each of them.
+    Bytes,
+    /// It sums up a series of numbers as long as its argument.
+    Series,
+    /// It copies them, or walks over the elements of a collection.
+    Copies,
+}
+
 /// What becomes of a null argument of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
@@ -377,7 +394,9 @@ impl Signature {
         let work = env.work();
         work.take(work_of_call(self.function, &self.arguments, &values))?;
         let result = self.call(&values, env)?;
-        work.take_bytes(result.as_ref().map_or(0, Vec::len))?;
+        if let Some(result) = &result {
+            work.take(work_of_bytes(self.function, &self.result, result))?;
+        }
         Ok(Evaluated::made_or_null(result))
     }
 

@@ -40,7 +40,7 @@ impl KeySlice {
         let (first, last) = (first.as_ref(), last.as_ref());
         let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
         let (first, last) = (first.and_then(Evaluated::bytes), last.and_then(Evaluated::bytes));
-        env.work().take_walk(value.len())?;
+        env.work().take_copy(&self.value.ty, value)?;
         collection::slice(&self.value.ty, value, (first, last), env.work())
             .map(Evaluated::made_or_null)
     }

@@ -3,22 +3,24 @@
 //! at most one value.
 //!
 //! ```text
-//! a call                  64, the bytes of its arguments and of its result
+//! a call                  64, the bytes of its arguments and of its result; of what it only copies a quarter;
+//!                         of a collection whose elements it walks 2 for each, and the bytes / 16
 //!                         + (bytes of its varints and decimals, with digits that scales add)² / 640
 //!                                                                      multiplying, dividing, showing as text
 //!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
-//! m[k], m[a..b]           the bytes that are walked / 4
-//!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. a quarter
+//! m[k], m[a..b]           2 for each element that is walked, and the bytes / 16
+//!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. / 16
 //!                         + (bytes of a key with decimals)² / 128
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a cell that is walked   4: of the static row, and of elements
+//!   put together          the bytes / 16
 //! a list, a map           the bytes that are put together
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
 //! ```
 //!
-//! 1. A SHA-512 takes 2 ns a byte, a walk over short elements 0.3 ns, a logarithm of 1000 digits some 30 ms, putting
+//! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of 1000 digits some 30 ms, putting
 //!    900,000 entries of 8 bytes into order 0.5 s.
 //! 2. What one row takes is counted from 0 (`rows/encoder.rs`), and so is what the values of one statement take
 //!    (`Bindings`), and what its constants take when it is compiled (`infer.rs`).
@@ -33,7 +35,7 @@ use std::cell::Cell;
 use model::CqlType;
 
 use super::collection::has_decimals;
-use super::function::Function;
+use super::function::{Effort, Function};
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 
@@ -41,8 +43,12 @@ use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 const CALL_WORK: u64 = 64;
 /// What a cell that is walked takes, which is 4 to 10 ns.
 const UNITS_PER_CELL: u64 = 4;
-/// Bytes of stored elements that are walked in a unit.
-const WALKED_BYTES_PER_UNIT: u64 = 4;
+/// What an element of a collection that is walked takes, keys apart from values.
+const UNITS_PER_ELEMENT: u64 = 2;
+/// Bytes of a collection that are copied or passed over in a unit.
+const COLLECTION_BYTES_PER_UNIT: u64 = 16;
+/// Bytes of another value that are copied, and looked at to see whether they are of its type, in a unit.
+const COPIED_BYTES_PER_UNIT: u64 = 4;
 /// How much of the square of the bytes of a decimal is a unit of finding its digits, by which it is ordered: 4 ms for
 /// 16 KiB.
 const ORDERED_SQUARED_BYTES_PER_UNIT: u64 = 128;
@@ -104,10 +110,16 @@ impl ExpressionWork {
         self.take(bytes as u64)
     }
 
-    /// Counts bytes of elements that are walked.
+    /// Counts a value that was put together from cells, which are counted apart.
     #[inline]
-    pub(crate) fn take_walk(&self, bytes: usize) -> Result<()> {
-        self.take(bytes as u64 / WALKED_BYTES_PER_UNIT)
+    pub(crate) fn take_collected(&self, bytes: usize) -> Result<()> {
+        self.take(bytes as u64 / COLLECTION_BYTES_PER_UNIT)
+    }
+
+    /// Counts a value of this type that is copied, or whose elements are walked.
+    #[inline]
+    pub(crate) fn take_copy(&self, ty: &CqlType, value: &[u8]) -> Result<()> {
+        self.take(work_of_copy(ty, value))
     }
 
     /// Counts bytes of sets and maps that are put into order.
@@ -133,10 +145,11 @@ pub(super) fn work_of_call(
     let (mut bytes, mut of_numbers, mut of_series) = (CALL_WORK, 0u64, 0u64);
     for (ty, value) in types.iter().zip(values) {
         let Some(value) = value else { continue };
-        bytes = bytes.saturating_add(value.len() as u64);
-        if matches!(ty, CqlType::Varint | CqlType::Decimal) {
+        bytes = bytes.saturating_add(work_of_bytes(function, ty, value));
+        let is_long_number = matches!(ty, CqlType::Varint | CqlType::Decimal);
+        if is_long_number && function.effort != Effort::Copies {
             of_numbers = of_numbers.saturating_add(number_bytes(ty, value));
-            if function.sums_series {
+            if function.effort == Effort::Series {
                 let digits = (value.len() as u64).min(SERIES_BYTES_MAX) + SERIES_GUARD_BYTES;
                 of_series += digits.pow(3) / CUBED_BYTES_PER_UNIT;
             }
@@ -145,6 +158,26 @@ pub(super) fn work_of_call(
     bytes
         .saturating_add(of_numbers.saturating_pow(2) / SQUARED_BYTES_PER_UNIT)
         .saturating_add(of_series)
+}
+
+/// What the bytes of an argument or of the result of a call take, in units.
+pub(super) fn work_of_bytes(function: &Function, ty: &CqlType, value: &[u8]) -> u64 {
+    match function.effort {
+        Effort::Bytes | Effort::Series => value.len() as u64,
+        Effort::Copies => work_of_copy(ty, value),
+    }
+}
+
+/// What copying a value takes, or walking over its elements, in units.
+fn work_of_copy(ty: &CqlType, value: &[u8]) -> u64 {
+    let bytes = value.len() as u64;
+    let elements = match (ty, value.first_chunk()) {
+        (CqlType::List { .. } | CqlType::Set { .. }, Some(count)) => i32::from_be_bytes(*count),
+        (CqlType::Map { .. }, Some(count)) => i32::from_be_bytes(*count).saturating_mul(2),
+        _ => return bytes / COPIED_BYTES_PER_UNIT,
+    };
+    UNITS_PER_ELEMENT * u64::from(elements.max(0).cast_unsigned())
+        + bytes / COLLECTION_BYTES_PER_UNIT
 }
 
 /// What ordering values of a type takes: a value that is compared is brought into the form whose bytes compare as values
@@ -170,7 +203,7 @@ impl OrderWork {
     /// What a value takes that is compared with another, in units.
     pub(crate) fn of_compared(self, value: &[u8]) -> u64 {
         match self.compares_bytes {
-            true => value.len() as u64 / WALKED_BYTES_PER_UNIT,
+            true => value.len() as u64 / COLLECTION_BYTES_PER_UNIT,
             false => self.of_form(value),
         }
     }

@@ -22,8 +22,8 @@ use crate::error::Result;
 use crate::expr::{Env, Evaluated, ExpressionWork, Source, StampKind, Term, element_path};
 use crate::frame::writer;
 
-/// Bytes that a stamp of an element counts as, walked and made.
-const STAMP_BYTES: usize = 32;
+/// What a stamp of an element takes that is made, in units of work; its cell is counted apart.
+const STAMP_UNITS: u64 = 8;
 
 impl Env for RowView<'_> {
     #[inline]
@@ -67,7 +67,7 @@ impl Env for RowView<'_> {
         };
         let cells = self.elements(*column, *place, (first, last));
         let collection = collected(ty, cells)?;
-        self.parts.work.take_walk(collection.as_ref().map_or(0, Vec::len))?;
+        self.parts.work.take_collected(collection.as_ref().map_or(0, Vec::len))?;
         Ok(Evaluated::made_or_null(collection))
     }
 }
@@ -125,7 +125,7 @@ impl RowView<'_> {
     ) -> Result<Evaluated<'_>> {
         let mut count = 0;
         let stamps = stamps(kind, cells.inspect(|_| count += 1), self.parts.time);
-        self.parts.work.take_walk(count * STAMP_BYTES)?;
+        self.parts.work.take(count * STAMP_UNITS)?;
         Ok(Evaluated::made_or_null(stamps))
     }
 

@@ -28,6 +28,8 @@ pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let value = call.optional(0).filter(|value| has_empty || !value.is_empty());
     let mut out = Json::counted(call.work);
     put(ty, value, &mut out)?;
+    // The result counts as a copy only.
+    call.work.take_bytes(out.text.len())?;
     Ok(Some(out.text.into_bytes()))
 }
 

@@ -16,8 +16,8 @@
 use model::CqlType::{self, *};
 
 use super::{
-    Aggregate, Body, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob, cast,
-    collection, floor, json, mask, math, time, vector,
+    Aggregate, Body, Effort, Function, Gives, Nulls, Parameter, Purity, Takes, arithmetic, blob,
+    cast, collection, floor, json, mask, math, time, vector,
 };
 use crate::error::Result;
 use crate::lang::ast::BinaryOp;
@@ -138,7 +138,7 @@ static FUNCTIONS: &[Function] = &[
     .monotonic(),
     // Keys, JSON.
     pure(&["token"], Takes::PartitionKey, Gives::This(Bigint), blob::token),
-    of_nulls(&["to_json", "tojson"], ANY, Gives::This(Text), json::to_json),
+    of_nulls(&["to_json", "tojson"], ANY, Gives::This(Text), json::to_json).of_copies(),
     pure(&["from_json", "fromjson"], ONE_TEXT, Gives::Receiver, json::from_json),
     // Numbers.
     pure(&["abs"], Takes::OneOf(NUMBER), Gives::First, math::abs),
@@ -147,13 +147,13 @@ static FUNCTIONS: &[Function] = &[
     pure(&["log10"], Takes::OneOf(NUMBER), Gives::First, math::log10).of_series(),
     pure(&["round"], Takes::OneOf(NUMBER), Gives::First, math::round),
     // Collections.
-    pure(&["collection_count"], COLLECTION, Gives::This(Int), collection::count),
-    pure(&["collection_min"], SET_OR_LIST, Gives::Element, collection::min),
-    pure(&["collection_max"], SET_OR_LIST, Gives::Element, collection::max),
-    pure(&["collection_sum"], NUMBERS, Gives::Element, collection::sum),
-    pure(&["collection_avg"], NUMBERS, Gives::Element, collection::avg),
-    pure(&["map_keys"], MAP, Gives::KeySet, collection::map_keys),
-    pure(&["map_values"], MAP, Gives::ValueList, collection::map_values),
+    pure(&["collection_count"], COLLECTION, Gives::This(Int), collection::count).of_copies(),
+    pure(&["collection_min"], SET_OR_LIST, Gives::Element, collection::min).of_copies(),
+    pure(&["collection_max"], SET_OR_LIST, Gives::Element, collection::max).of_copies(),
+    pure(&["collection_sum"], NUMBERS, Gives::Element, collection::sum).of_copies(),
+    pure(&["collection_avg"], NUMBERS, Gives::Element, collection::avg).of_copies(),
+    pure(&["map_keys"], MAP, Gives::KeySet, collection::map_keys).of_copies(),
+    pure(&["map_values"], MAP, Gives::ValueList, collection::map_values).of_copies(),
     // Values that stand in for others.
     of_nulls(&["mask_null"], ANY, Gives::First, mask::null),
     of_nulls(&["mask_default"], ANY, Gives::First, mask::default),
@@ -206,13 +206,15 @@ macro_rules! blobs {
                 { const TAKES: &[&[CqlType]] = &[&[$ty]]; Takes::OneOf(TAKES) },
                 Gives::This(Blob),
                 blob::from_value,
-            ),
+            )
+            .of_copies(),
             pure(
                 &[concat!("blob_as_", $name), concat!("blobas", $name)],
                 Takes::OneOf(ANY_BYTES),
                 Gives::This($ty),
                 blob::to_value,
-            ),
+            )
+            .of_copies(),
         )*];
     };
 }
@@ -280,7 +282,8 @@ const fn pure(
     body: Scalar,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::GiveNull, Body::Scalar(body));
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
+    let effort = Effort::Bytes;
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, effort }
 }
 
 /// A pure function that is asked of nulls too.
@@ -291,13 +294,15 @@ const fn of_nulls(
     body: Scalar,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Scalar(body));
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
+    let effort = Effort::Bytes;
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, effort }
 }
 
 const fn impure(names: &'static [&'static str], gives: Gives, body: Scalar) -> Function {
     let (purity, nulls, body) = (Purity::Impure, Nulls::GiveNull, Body::Scalar(body));
     let takes = Takes::OneOf(NONE);
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
+    let effort = Effort::Bytes;
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, effort }
 }
 
 const fn operator(
@@ -315,7 +320,8 @@ const fn aggregate(
     aggregate: Aggregate,
 ) -> Function {
     let (purity, nulls, body) = (Purity::Pure, Nulls::Taken, Body::Aggregate(aggregate));
-    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, sums_series: false }
+    let effort = Effort::Bytes;
+    Function { names, takes, gives, purity, nulls, body, is_monotonic: false, effort }
 }
 
 /// Every function that a statement can call by name.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use model::CqlType;
 use model::schema::{FunctionKey, Keyspace, Schema, UserAggregate, UserFunction};
 
-use super::{Aggregate, Body, Function, Gives, Nulls, Purity, Takes};
+use super::{Aggregate, Body, Effort, Function, Gives, Nulls, Purity, Takes};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
 
@@ -66,7 +66,7 @@ pub(in crate::expr) static USER_FUNCTION: Function = Function {
     purity: Purity::Impure,
     nulls: Nulls::Taken,
     is_monotonic: false,
-    sums_series: false,
+    effort: Effort::Bytes,
     body: Body::Scalar(|_| unreachable!("its callee is called")),
 };
 
@@ -78,7 +78,7 @@ pub(in crate::expr) static USER_AGGREGATE: Function = Function {
     purity: Purity::Impure,
     nulls: Nulls::Taken,
     is_monotonic: false,
-    sums_series: false,
+    effort: Effort::Bytes,
     body: Body::Aggregate(Aggregate::User),
 };
 
