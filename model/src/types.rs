@@ -287,8 +287,8 @@ impl CqlType {
         check::validate(self, value)
     }
 
-    /// Whether equal values have one ordered form for ever: not if a user type in it may have grown without saying where
-    /// its values end.
+    /// Whether equal values have one ordered form for ever: not if a user type in it may have grown without saying
+    /// where its values end.
     pub fn keeps_its_form(&self) -> bool {
         let grows = matches!(self, CqlType::Udt { definition, .. } if !definition.ended);
         !grows && self.parts().into_iter().all(CqlType::keeps_its_form)

@@ -1,6 +1,6 @@
 //! The work of expressions, in units of 1 to 5 ns: no step of a core may take seconds for one row or one statement.
-//! What a call reads is counted before the call; what is put together, sorted or made is counted right after, and is
-//! at most one value.
+//! What a call reads, and what is put into order, is counted before; what is put together or made is counted right
+//! after, and is at most one value; cells are counted while they are walked.
 //!
 //! ```text
 //! a call                  64, the bytes of its arguments and of its result; of what it only copies a quarter;
@@ -14,14 +14,14 @@
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a cell that is walked   4: of the static row, and of elements
-//!   put together          the bytes / 16
-//! a list, a map           the bytes that are put together
+//! cells put together      the bytes / 16
+//! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
 //! ```
 //!
-//! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of 1000 digits some 30 ms, putting
-//!    900,000 entries of 8 bytes into order 0.5 s.
+//! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of
+//!    1000 digits some 30 ms, putting 900,000 entries of 8 bytes into order 0.5 s.
 //! 2. What one row takes is counted from 0 (`rows/encoder.rs`), and so is what the values of one statement take
 //!    (`Bindings`), and what its constants take when it is compiled (`infer.rs`).
 //! 3. What would take more than [`EXPRESSION_WORK_MAX`] in all is refused. What a row took is said to who reads the
@@ -97,7 +97,7 @@ impl ExpressionWork {
         if done > EXPRESSION_WORK_MAX { Err(too_much()) } else { Ok(()) }
     }
 
-    /// Counts cells of a row that were walked. What is asked for next is refused if they were too many.
+    /// Counts cells of a row that were walked. What is counted next is refused if they were too many.
     #[inline]
     pub(crate) fn note_cells(&self, cells: usize) {
         let units = (cells as u64).saturating_mul(UNITS_PER_CELL);
@@ -180,8 +180,8 @@ fn work_of_copy(ty: &CqlType, value: &[u8]) -> u64 {
         + bytes / COLLECTION_BYTES_PER_UNIT
 }
 
-/// What ordering values of a type takes: a value that is compared is brought into the form whose bytes compare as values
-/// do (`model/src/ordered.rs`).
+/// What ordering values of a type takes: a value that is compared is brought into the form whose bytes compare as
+/// values do (`model/src/ordered.rs`).
 #[derive(Clone, Copy)]
 pub(crate) struct OrderWork {
     compares_bytes: bool,

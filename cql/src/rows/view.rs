@@ -9,6 +9,7 @@
 //! 1. `RowView::find` puts the cells of wanted columns into slots; of a column with several cells the first. All of its
 //!    cells come from `elements`, in another walk. The second such walk of a long row sets marks, and walks from then
 //!    on begin at the mark before what is wanted: a SELECT may name thousands of elements of one map.
+//!    Cells that these walks pass are counted, and those of the static row that are passed for the slots.
 //! 2. Values of the clustering key are decoded once a row, into memory that is kept. Values of the partition key are
 //!    found when they are asked for.
 //!

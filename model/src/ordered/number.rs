@@ -14,7 +14,8 @@
 //!    the key (`row/written.rs`).
 //!
 //! Invariant: a number has at most [`NUMBER_BYTES_MAX`] bytes on the way there, and the digits that fit those on the
-//! way back: the time of both is bounded.
+//! way back: the time of both is bounded. Only who asks where a number stands among others (`encode_place`) may have a
+//! longer one, and bounds the time by itself.
 //!
 //! Not here: markers and directions (`ordered.rs`, `decode.rs`), numbers of fixed width (`ordered.rs`), decimals that
 //! are computed with (`cql/src/literal/number.rs`).

@@ -250,9 +250,9 @@ fn long_sets_that_a_select_binds_are_refused_before_they_are_put_into_order() {
     }
 }
 
-/// Before: the key of an element was brought into the form of its path for each row and each use, and counted as nothing:
-/// 4,000 times a decimal of 16 KB took a core 16 s a row, whether the row had a map or not. Keys of frozen maps and the
-/// key that is looked for were, too, for each entry.
+/// Before: the key of an element was brought into the form of its path for each row and each use, and counted as
+/// nothing: 4,000 times a decimal of 16 KB took a core 16 s a row, whether the row had a map or not. Keys of frozen
+/// maps and the key that is looked for were, too, for each entry.
 #[test]
 fn keys_that_take_long_to_compare_count_what_they_take() {
     let columns = "k int PRIMARY KEY, m map<decimal, int>, b map<blob, int>, \
