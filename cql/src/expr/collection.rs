@@ -122,7 +122,7 @@ impl SortCost {
 }
 
 /// Whether values of the type have decimals in them.
-pub(super) fn has_decimals(ty: &CqlType) -> bool {
+fn has_decimals(ty: &CqlType) -> bool {
     *ty == CqlType::Decimal || ty.parts().into_iter().any(has_decimals)
 }
 
@@ -227,7 +227,8 @@ pub(super) fn key_type(ty: &CqlType) -> &CqlType {
 /// The path of the element with this key, a value of `ty`, where it is stored by element; `None` if no element can have
 /// such a key: a number that is too long.
 pub(crate) fn path_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Option<Vec<u8>>> {
-    work.take(OrderWork::of(ty).of_form(key))?;
+    let order_work = OrderWork::of(ty);
+    work.take(order_work.of_type().saturating_add(order_work.of_form(key)))?;
     let mut path = Vec::with_capacity(key.len() + 4);
     match ordered::encode(ty, key, &mut path) {
         Ok(()) => Ok(Some(path)),
@@ -238,7 +239,8 @@ pub(crate) fn path_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result
 
 /// Where this key, a value of `ty`, stands among the paths of elements.
 pub(super) fn place_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Vec<u8>> {
-    work.take(OrderWork::of(ty).of_form(key))?;
+    let order_work = OrderWork::of(ty);
+    work.take(order_work.of_type().saturating_add(order_work.of_form(key)))?;
     let mut place = Vec::with_capacity(key.len() + 4);
     ordered::encode_place(ty, key, &mut place)?;
     Ok(place)
@@ -254,7 +256,7 @@ struct ComparedKey<'v> {
 impl<'v> ComparedKey<'v> {
     fn new(ty: &'v CqlType, key: &'v [u8], work: &'v ExpressionWork) -> Result<ComparedKey<'v>> {
         let order_work = OrderWork::of(ty);
-        work.take(order_work.of_compared(key))?;
+        work.take(order_work.of_type().saturating_add(order_work.of_compared(key)))?;
         Ok(ComparedKey { key: Compared::new(ty, key), order_work, work })
     }
 

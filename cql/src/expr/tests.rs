@@ -61,7 +61,7 @@ fn shown(term: &Term, values: &ValueList) -> String {
     json_text(&term.ty, term.eval(&bindings).unwrap().bytes()).unwrap()
 }
 
-/// A thread beside the core may put a set of 14 MiB into order.
+/// A thread beside the core may put a set of 2.4 MB into order.
 #[test]
 fn a_long_set_is_put_into_order_beside_the_core_alone() {
     const ELEMENTS: i32 = 300_000;

@@ -18,6 +18,7 @@
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
+//! a key of m[k], m[a..b]  4 for each type in its type, and what bringing it into order takes
 //! ```
 //!
 //! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of
@@ -34,7 +35,6 @@ use std::cell::Cell;
 
 use model::CqlType;
 
-use super::collection::has_decimals;
 use super::function::{Effort, Function};
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
@@ -45,6 +45,8 @@ const CALL_WORK: u64 = 64;
 const UNITS_PER_CELL: u64 = 4;
 /// What an element of a collection that is walked takes, keys apart from values.
 const UNITS_PER_ELEMENT: u64 = 2;
+/// What a type in the type of a key takes that is looked at for each key: 10 to 20 ns, in two or three walks.
+const UNITS_PER_TYPE: u64 = 4;
 /// Bytes of a collection that are copied or passed over in a unit.
 const COLLECTION_BYTES_PER_UNIT: u64 = 16;
 /// Bytes of another value that are copied, and looked at to see whether they are of its type, in a unit.
@@ -180,17 +182,35 @@ fn work_of_copy(ty: &CqlType, value: &[u8]) -> u64 {
         + bytes / COLLECTION_BYTES_PER_UNIT
 }
 
+/// Whether a decimal is in a type; counts the types in it that were looked at, of a scalar none.
+fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
+    *ty == CqlType::Decimal
+        || ty.parts().into_iter().any(|part| {
+            *parts += 1;
+            has_decimals(part, parts)
+        })
+}
+
 /// What ordering values of a type takes: a value that is compared is brought into the form whose bytes compare as
 /// values do (`model/src/ordered.rs`).
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderWork {
     compares_bytes: bool,
     has_decimals: bool,
+    /// Types in the type that were looked at.
+    parts: u64,
 }
 
 impl OrderWork {
     pub(crate) fn of(ty: &CqlType) -> OrderWork {
-        OrderWork { compares_bytes: ty.compares_bytes(), has_decimals: has_decimals(ty) }
+        let mut parts = 0;
+        let has_decimals = has_decimals(ty, &mut parts);
+        OrderWork { compares_bytes: ty.compares_bytes(), has_decimals, parts }
+    }
+
+    /// What making this for a type takes, in units: user types in user types may have tens of thousands of fields.
+    pub(crate) fn of_type(self) -> u64 {
+        self.parts * UNITS_PER_TYPE
     }
 
     /// What bringing a value into that form takes, in units.

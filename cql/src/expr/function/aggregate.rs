@@ -23,6 +23,8 @@ use crate::literal::{Decimal, check_number_bytes};
 pub struct Accumulator {
     aggregate: Aggregate,
     ty: CqlType,
+    /// What comparing its values takes.
+    order_work: OrderWork,
     count: u64,
     best: Option<Vec<u8>>,
     /// The sum of integers of at most eight bytes: no count of them leaves these bits.
@@ -51,6 +53,7 @@ impl Accumulator {
     pub(super) fn of(aggregate: Aggregate, ty: CqlType) -> Accumulator {
         Accumulator {
             aggregate,
+            order_work: OrderWork::of(&ty),
             ty,
             count: 0,
             best: None,
@@ -96,7 +99,7 @@ impl Accumulator {
             Aggregate::CountRows | Aggregate::Count | Aggregate::User => 0,
             _ if self.ty.fixed_bytes().is_some() => 0,
             Aggregate::Min | Aggregate::Max => {
-                let work = OrderWork::of(&self.ty);
+                let work = self.order_work;
                 let of_best = self.best.as_deref().map_or(0, |best| work.of_compared(best));
                 work.of_compared(value).saturating_add(of_best)
             }
