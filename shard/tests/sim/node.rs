@@ -3,7 +3,7 @@
 //! 1. `open` boots the data directory: it makes the node, or deals its data to another number of shards, as the product
 //!    does. It boots with little memory, so that the rows of logs are dealt in several pieces.
 //! 2. Each engine is opened with small limits (segments, fragments, sampled rows, rows of a file of vectors), so that
-//!    little data goes through code for much.
+//!    little data goes through code for much. Segments have another size in every fourth life.
 //! 3. Two tasks drive each engine: one writes the log, the other takes turns of writes that read first. Jobs are run by
 //!    the life (`life.rs`).
 //!
@@ -46,14 +46,14 @@ const CANDIDATES_AT_ONCE: usize = 3;
 pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
 
 /// How a node of so many shards is opened.
-fn config(shards: usize, sync: SyncMode) -> NodeConfig {
+fn config(shards: usize, sync: SyncMode, segment_bytes: u32) -> NodeConfig {
     NodeConfig {
         shards,
         cpus: Vec::new(),
         data_dir: PathBuf::new(),
         shard_memory_bytes: engine::limits::MEMORY_BYTES_MIN,
         log: commitlog::Config {
-            segment_bytes: 32 << 10,
+            segment_bytes,
             log_bytes_max: 160 << 10,
             sync,
             ..commitlog::Config::new(0)
@@ -86,7 +86,9 @@ pub(crate) async fn open(
     sync: SyncMode,
     rng: &mut Rng,
 ) -> Result<Node, Error> {
-    let config = config(shards, sync);
+    // The log of the life before may have segments of another size.
+    let segment_bytes = if rng.below(4) == 0 { 64 << 10 } else { 32 << 10 };
+    let config = config(shards, sync, segment_bytes);
     let rng = RefCell::new(rng);
     let seed = || rng.borrow_mut().roll();
     // Little memory, so that the logs' rows are dealt to other shards in several pieces.
