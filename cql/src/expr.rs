@@ -271,16 +271,6 @@ impl Term {
         }
     }
 
-    /// Appends the value in an environment as `[bytes]`; what is unset is null.
-    #[inline]
-    pub fn put(&self, env: &impl Env, out: &mut Vec<u8>) -> Result<()> {
-        match self.eval(env)? {
-            Evaluated::Bytes(value) => writer::bytes(out, Some(&value)),
-            Evaluated::Null | Evaluated::Unset => writer::bytes(out, None),
-        }
-        Ok(())
-    }
-
     /// This term, whose evaluation is an error if the value is null or unset; `what` says in the error what it is for.
     fn required(self, what: String) -> Term {
         let ty = self.ty.clone();
@@ -291,6 +281,16 @@ impl Term {
     fn not_null(self, what: String) -> Term {
         let ty = self.ty.clone();
         Term { kind: Kind::NotNull(Box::new((self, what))), ty }
+    }
+
+    /// Appends the value in an environment as `[bytes]`; what is unset is null.
+    #[inline]
+    pub fn put(&self, env: &impl Env, out: &mut Vec<u8>) -> Result<()> {
+        match self.eval(env)? {
+            Evaluated::Bytes(value) => writer::bytes(out, Some(&value)),
+            Evaluated::Null | Evaluated::Unset => writer::bytes(out, None),
+        }
+        Ok(())
     }
 }
 

@@ -23,7 +23,8 @@ pub const COVERED_BEFORE_SEEK: u32 = 4;
 /// core back to its caller: some microseconds. So does a cursor over a memtable, when a stronger deletion came.
 pub const COVERED_BOUNDS_AT_ONCE_MAX: u32 = 16;
 
-/// Leaves of covered rows of a memtable that are passed at once: 0.3 µs. Then a covered row is shown.
+/// Leaves of covered rows of a memtable that are passed at once, by a look at one timestamp for each. Then a covered
+/// row is shown.
 pub const COVERED_LEAVES_AT_ONCE_MAX: usize = 1024;
 
 /// Empty slices after which a cursor over a memtable or a file shows a change that changes nothing: one move passes no

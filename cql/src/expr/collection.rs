@@ -104,7 +104,7 @@ pub(crate) struct SortCost {
 
 impl SortCost {
     pub(crate) fn of(ty: &CqlType) -> SortCost {
-        SortCost { has_decimals: has_decimals(ty), cost: 0 }
+        SortCost { has_decimals: OrderWork::of(ty).has_decimals, cost: 0 }
     }
 
     /// Counts a value that is to be ordered.
@@ -119,11 +119,6 @@ impl SortCost {
             false => Ok(()),
         }
     }
-}
-
-/// Whether values of the type have decimals in them.
-fn has_decimals(ty: &CqlType) -> bool {
-    *ty == CqlType::Decimal || ty.parts().into_iter().any(has_decimals)
 }
 
 fn key_of<'k, T>(keys: &'k [u8], (start, end, _): &(u32, u32, T)) -> &'k [u8] {
@@ -227,8 +222,7 @@ pub(super) fn key_type(ty: &CqlType) -> &CqlType {
 /// The path of the element with this key, a value of `ty`, where it is stored by element; `None` if no element can have
 /// such a key: a number that is too long.
 pub(crate) fn path_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Option<Vec<u8>>> {
-    let order_work = OrderWork::of(ty);
-    work.take(order_work.of_type().saturating_add(order_work.of_form(key)))?;
+    work.take_form(ty, key)?;
     let mut path = Vec::with_capacity(key.len() + 4);
     match ordered::encode(ty, key, &mut path) {
         Ok(()) => Ok(Some(path)),
@@ -239,8 +233,7 @@ pub(crate) fn path_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result
 
 /// Where this key, a value of `ty`, stands among the paths of elements.
 pub(super) fn place_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Vec<u8>> {
-    let order_work = OrderWork::of(ty);
-    work.take(order_work.of_type().saturating_add(order_work.of_form(key)))?;
+    work.take_form(ty, key)?;
     let mut place = Vec::with_capacity(key.len() + 4);
     ordered::encode_place(ty, key, &mut place)?;
     Ok(place)

@@ -10,7 +10,7 @@
 //!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
 //! m[k], m[a..b]           2 for each element that is walked, and the bytes / 16
 //!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. / 16
-//!                         + (bytes of a key with decimals)² / 128
+//!                         + (bytes of a key with decimals)² / 128, and 4 for each type in the type of a key
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a cell that is walked   4: of the static row, and of elements
@@ -18,7 +18,6 @@
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
-//! a key of m[k], m[a..b]  4 for each type in its type, and what bringing it into order takes
 //! ```
 //!
 //! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of
@@ -124,6 +123,12 @@ impl ExpressionWork {
         self.take(work_of_copy(ty, value))
     }
 
+    /// Counts a key, a value of this type, that is brought into the form by which it is ordered.
+    pub(super) fn take_form(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
+        let order_work = OrderWork::of(ty);
+        self.take(order_work.of_type().saturating_add(order_work.of_form(key)))
+    }
+
     /// Counts bytes of sets and maps that are put into order.
     pub(super) fn take_sort(&self, bytes: usize) -> Result<()> {
         self.take((bytes as u64).saturating_mul(SORTED_UNITS_PER_BYTE))
@@ -196,7 +201,8 @@ fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderWork {
     compares_bytes: bool,
-    has_decimals: bool,
+    /// Whether values of the type have decimals in them.
+    pub(super) has_decimals: bool,
     /// Types in the type that were looked at.
     parts: u64,
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::Config;
-use super::segment::{Segment, SegmentHeader};
+use super::segment::Segment;
 use crate::error::Result;
 use crate::io::{Disk, File, IoClass, RelPath};
 use crate::limits::{LOG_ZERO_BYTES, WRITE_ALIGN_BYTES};
@@ -89,13 +89,10 @@ pub(super) async fn delete_odd_sized(
     needed: RangeInclusive<u32>,
     segment_bytes: u32,
 ) -> Result<()> {
-    let is_odd_sized = |number: u32, header: &SegmentHeader| {
-        header.segment_bytes != segment_bytes && !needed.contains(&number)
-    };
-    let known = segments.iter().map(|(number, segment)| (*number, &segment.header));
-    let odd_sized = known.filter(|(number, header)| is_odd_sized(*number, header));
-    let numbers: Vec<u32> = odd_sized.map(|(number, _)| number).collect();
-    for segment in numbers.iter().filter_map(|number| segments.remove(number)).collect::<Vec<_>>() {
+    let odd_sized = segments.extract_if(.., |number, segment| {
+        !segment.has_size(segment_bytes) && !needed.contains(number)
+    });
+    for (_, segment) in odd_sized.collect::<Vec<_>>() {
         delete(disk, segment).await?;
     }
     Ok(())

@@ -56,6 +56,13 @@ pub(super) struct Segment {
     pub(super) file: File,
 }
 
+impl Segment {
+    /// Whether it is as long as new ones, which have so many bytes.
+    pub(super) fn has_size(&self, segment_bytes: u32) -> bool {
+        self.header.segment_bytes == segment_bytes
+    }
+}
+
 /// The first bytes of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockHeader {

@@ -126,8 +126,7 @@ impl State {
 
     /// Takes out a free segment that has another size than new ones, if there is one.
     pub(super) fn take_odd_sized(&mut self, segment_bytes: u32) -> Option<Segment> {
-        let is_odd_sized = |segment: &Segment| segment.header.segment_bytes != segment_bytes;
-        let at = self.free.iter().position(is_odd_sized)?;
+        let at = self.free.iter().position(|segment| !segment.has_size(segment_bytes))?;
         Some(self.free.swap_remove(at))
     }
 
@@ -162,8 +161,7 @@ impl State {
     pub(super) fn wants_filled(&self, config: &Config) -> bool {
         let idle = !self.preparing && !self.filling_ahead && self.poison.is_none();
         let in_use = self.active.header.number > self.first_active && self.next.is_some();
-        let fits = |segment: &&Segment| segment.header.segment_bytes == config.segment_bytes;
-        let ahead = self.free.iter().filter(fits).count();
+        let ahead = self.free.iter().filter(|free| free.has_size(config.segment_bytes)).count();
         idle && in_use && ahead < SEGMENTS_AHEAD && self.may_grow(config)
     }
 

@@ -26,29 +26,26 @@ impl<'v> Compared<'v> {
         Compared { ty, value, ordered: OnceCell::new(), other: Vec::new() }
     }
 
-    /// How the other value compares with this one.
+    /// How the other value compares with this one. Where one of them cannot be ordered (a duration), by their bytes.
     pub fn order_of(&mut self, other: &[u8]) -> Ordering {
-        if let Some(order) = of_integers(self.ty, other, self.value) {
-            return order;
-        }
-        if other == self.value {
-            return Ordering::Equal;
-        }
-        let Compared { ty, value, ordered, .. } = self;
-        let encode = || if ty.compares_bytes() { None } else { encoded(ty, value) };
-        // A value that cannot be ordered (a duration) compares by its bytes.
-        let Some(ordered) = ordered.get_or_init(encode) else { return other.cmp(value) };
-        self.other.clear();
-        step(other.len());
-        match ordered::encode(self.ty, other, &mut self.other) {
-            Ok(()) => self.other.cmp(ordered),
-            Err(_) => other.cmp(self.value),
-        }
+        self.order_with(other, |_, by_bytes| by_bytes)
     }
 
     /// As `order_of`, but so that any values can be put into order: those without an ordered form stand behind the
     /// others.
     fn place_of(&mut self, other: &[u8]) -> Ordering {
+        let place = |is_ordered, _| if is_ordered { Ordering::Less } else { Ordering::Greater };
+        self.order_with(other, place)
+    }
+
+    /// How the other value compares with this one. Where one of them alone has an ordered form `mixed` says it, from
+    /// whether that is the other, and how their bytes compare.
+    #[inline(always)]
+    fn order_with(
+        &mut self,
+        other: &[u8],
+        mixed: impl FnOnce(bool, Ordering) -> Ordering,
+    ) -> Ordering {
         if let Some(order) = of_integers(self.ty, other, self.value) {
             return order;
         }
@@ -61,9 +58,8 @@ impl<'v> Compared<'v> {
         step(other.len());
         match (ordered::encode(self.ty, other, &mut self.other), ordered) {
             (Ok(()), Some(ordered)) => self.other.cmp(ordered),
-            (Ok(()), None) => Ordering::Less,
-            (Err(_), Some(_)) => Ordering::Greater,
             (Err(_), None) => other.cmp(self.value),
+            (other_form, _) => mixed(other_form.is_ok(), other.cmp(self.value)),
         }
     }
 

@@ -195,17 +195,21 @@ impl NodeState {
         parameters: &Parameters<'_>,
     ) -> StatementTime<'_> {
         let server_timestamp_us = parameters.timestamp_us.is_none().then_some(timestamp_us);
-        StatementTime { server_timestamp_us, ..self.time_at(timestamp_us, parameters) }
+        self.time_at((timestamp_us, server_timestamp_us), parameters)
     }
 
     /// The same of a request that writes nothing, and so needs no timestamp of its own.
     #[inline]
     pub(super) fn time_of_read(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
-        self.time_at(self.now_us(), parameters)
+        self.time_at((self.now_us(), None), parameters)
     }
 
     #[inline]
-    fn time_at(&self, timestamp_us: i64, parameters: &Parameters<'_>) -> StatementTime<'_> {
+    fn time_at(
+        &self,
+        (timestamp_us, server_timestamp_us): (i64, Option<i64>),
+        parameters: &Parameters<'_>,
+    ) -> StatementTime<'_> {
         let now_us = self.now_us();
         let now_s = match parameters.now_s {
             Some(now_s) => u32::try_from(now_s).unwrap_or(0),
@@ -213,7 +217,7 @@ impl NodeState {
         };
         StatementTime {
             timestamp_us,
-            server_timestamp_us: None,
+            server_timestamp_us,
             now_ms: now_us / 1000,
             now_s,
             ids: &self.ids,
@@ -224,10 +228,7 @@ impl NodeState {
     /// As [`NodeState::time`], but with a timestamp of the clock, whatever the client sends.
     pub(super) fn own_time(&self, parameters: &Parameters<'_>) -> StatementTime<'_> {
         let timestamp_us = self.clock.timestamp_us();
-        StatementTime {
-            server_timestamp_us: Some(timestamp_us),
-            ..self.time_at(timestamp_us, parameters)
-        }
+        self.time_at((timestamp_us, Some(timestamp_us)), parameters)
     }
 
     /// Compiles a statement against the schema that this core follows.

@@ -14,7 +14,7 @@ use super::user::UserState;
 use super::{Aggregate, Signature, UserCallee};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
-use crate::expr::work::{OrderWork, scale_bytes, work_of_sum};
+use crate::expr::work::{ExpressionWork, OrderWork, scale_bytes, work_of_sum};
 use crate::limits::NUMBER_BYTES_MAX;
 use crate::literal::{Decimal, check_number_bytes};
 
@@ -91,9 +91,20 @@ impl Accumulator {
         Ok(())
     }
 
+    /// Takes one row's value, and counts what that takes before.
+    #[inline]
+    pub(crate) fn add_counted(
+        &mut self,
+        value: Option<&[u8]>,
+        work: &ExpressionWork,
+    ) -> Result<()> {
+        work.take(self.work_of_add(value))?;
+        self.add(value)
+    }
+
     /// What taking a value takes, in units of work: of numbers of fixed width, and of what is only counted, nothing.
     #[inline]
-    pub(crate) fn work_of_add(&self, value: Option<&[u8]>) -> u64 {
+    fn work_of_add(&self, value: Option<&[u8]>) -> u64 {
         let Some(value) = value else { return 0 };
         match self.aggregate {
             Aggregate::CountRows | Aggregate::Count | Aggregate::User => 0,

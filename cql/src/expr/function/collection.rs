@@ -40,9 +40,7 @@ fn over_elements(call: &Call<'_>, aggregate: Aggregate) -> Result<Option<Vec<u8>
     };
     let mut state = Accumulator::of(aggregate, (**element).clone());
     for item in collection_elements(call.value(0))? {
-        let item = Some(item?);
-        call.work.take(state.work_of_add(item))?;
-        state.add(item)?;
+        state.add_counted(Some(item?), call.work)?;
     }
     Ok(state.result())
 }

@@ -117,9 +117,7 @@ impl Grouping {
                     accumulator.add_all(&row, view.time())?;
                 }
                 Some(argument) => {
-                    let value = argument.eval(view)?;
-                    view.work().take(accumulator.work_of_add(value.bytes()))?;
-                    accumulator.add(value.bytes())?;
+                    accumulator.add_counted(argument.eval(view)?.bytes(), view.work())?;
                 }
                 None => accumulator.add(None)?,
             }

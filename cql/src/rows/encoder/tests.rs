@@ -171,6 +171,17 @@ fn change(db: &mut Database, change: SchemaChange) {
     db.schema = db.schema.apply(&entry).expect("a sound change");
 }
 
+/// What is asked for so many times is answered, and so many times refused: it is too much work.
+fn check_limit(
+    what: &str,
+    (taken, refused): (usize, usize),
+    mut run: impl FnMut(usize) -> crate::Result<String>,
+) {
+    assert!(run(taken).is_ok(), "{what}");
+    let error = run(refused).expect_err(what).to_string();
+    assert!(error.starts_with(TOO_MUCH_WORK), "{what}: {error}");
+}
+
 /// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms
 /// of 1000 digits, and numbers of 60 KB as JSON.
 #[test]
@@ -197,15 +208,13 @@ fn expressions_that_take_too_much_work_are_refused() {
         ("f[2]", 400, 600),
         ("f[2..]", 400, 600),
     ] {
-        let mut run = |times: usize| {
+        let run = |times: usize| {
             let mut values = ValueList::new();
             let value = vec![1; MIB];
             (0..times * one.matches('?').count()).for_each(|_| values.push(Value::Bytes(&value)));
             db.run(&format!("SELECT {} FROM t", vec![one; times].join(", ")), &values)
         };
-        assert!(run(taken).is_ok(), "{one}");
-        let error = run(refused).expect_err(one).to_string();
-        assert!(error.starts_with(TOO_MUCH_WORK), "{one}: {error}");
+        check_limit(one, (taken, refused), run);
     }
     let write = "INSERT INTO t (k, b) VALUES (1, mask_hash((blob)?)); ".repeat(32);
     let (mut values, value) = (ValueList::new(), vec![1; MIB]);
@@ -278,16 +287,14 @@ fn keys_that_take_long_to_compare_count_what_they_take() {
         (2, "f[1.25]", 200, 2_000),
         (2, "s[1.25..]", 200, 2_000),
     ] {
-        let mut run = |times: usize| {
+        let run = |times: usize| {
             let mut values = ValueList::new();
             let value = if part.starts_with('b') { &blob } else { &decimal };
             (0..times * part.matches('?').count()).for_each(|_| values.push(Value::Bytes(value)));
             let selected = vec![part; times].join(", ");
             db.run(&format!("SELECT {selected} FROM t WHERE k = {row}"), &values)
         };
-        assert!(run(taken).is_ok(), "{part}");
-        let error = run(refused).expect_err(part).to_string();
-        assert!(error.starts_with(TOO_MUCH_WORK), "{part}: {error}");
+        check_limit(part, (taken, refused), run);
     }
 }
 
@@ -299,15 +306,13 @@ fn keys_of_types_of_many_fields_count_what_they_take() {
     let mut db = Database::with(&format!("k int PRIMARY KEY, m map<frozen<tuple<{fields}>>, int>"));
     db.ok("INSERT INTO t (k) VALUES (1)");
     let null = (-1i32).to_be_bytes();
-    let mut run = |times: usize| {
+    let run = |times: usize| {
         let mut values = ValueList::new();
         (0..times).for_each(|_| values.push(Value::Bytes(&null)));
         let selected = vec!["m[?]"; times].join(", ");
         db.run(&format!("SELECT {selected} FROM t WHERE k = 1"), &values)
     };
-    assert!(run(100).is_ok());
-    let error = run(4_400).expect_err("8,000 units each").to_string();
-    assert!(error.starts_with(TOO_MUCH_WORK), "{error}");
+    check_limit("8,000 units each", (100, 4_400), run);
 }
 
 /// Before: what aggregates do with a value was counted as nothing: a thousand sums of 1E+6000 and 1E-6000 took a core
@@ -330,14 +335,10 @@ fn aggregates_count_what_they_do_with_long_numbers() {
         (1, "collection_sum([d, (decimal)1E-6000])", 100, 1_500),
         (2, "collection_max([d, 1])", 5, 40),
     ] {
-        let select = |times: usize| {
+        check_limit(one, (taken, refused), |times| {
             let selected = vec![one; times].join(", ");
-            format!("SELECT {selected} FROM t WHERE k = {row}")
-        };
-        assert!(db.run(&select(taken), &ValueList::new()).is_ok(), "{one}");
-        let refused = db.run(&select(refused), &ValueList::new()).map(drop);
-        let error = refused.expect_err(one).to_string();
-        assert!(error.starts_with(TOO_MUCH_WORK), "{one}: {error}");
+            db.run(&format!("SELECT {selected} FROM t WHERE k = {row}"), &ValueList::new())
+        });
     }
     db.ok("SELECT sum(d), avg(d), sum(v), max(c), sum(c), count(*) FROM t WHERE k = 3");
     assert!(db.row_work.get() < 100, "short numbers take nearly nothing");
