@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
 use std::cell::Cell as Flag;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 
 use engine::commitlog::SyncMode;
@@ -18,7 +20,7 @@ use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Schema, Token, TokenRange};
 use uuid::Uuid;
 
-use crate::shard::{self, TABLE, answers, config, key_value, make, schema_of, select_all};
+use crate::shard::{self, TABLE, answers, config, flush, key_value, make, schema_of, select_all};
 
 fn schema() -> Schema {
     schema_of([key_value(TableOptions::default())])
@@ -277,6 +279,44 @@ fn writes_faster_than_flushes_wait_in_order_and_none_is_refused() {
         assert_eq!(engine.stats().writes_refused, 0);
         assert_eq!(keys(&engine).await, (0..160).collect::<Vec<u8>>());
     });
+}
+
+/// Before: the write woke its own task each time it was tried, so that a core did nothing else until there was space. A
+/// load of one shard stood still for 20 s at a time.
+#[test]
+fn a_write_that_waits_for_a_segment_of_the_log_leaves_the_core_to_others() {
+    let exec = SimExec::new(1);
+    let (disk, spawner) = (Disk::Sim(SimDisk::new(1, Faults::default())), exec.clone());
+    let config = shard::config(1);
+    let log = engine::commitlog::Config { log_bytes_max: 256 << 10, ..config.log };
+    let config = Config { log, ..config };
+    exec.run(async move {
+        make(&disk, &config).await;
+        let engine = Rc::new(Engine::open(&disk, config, &schema()).await.unwrap());
+        let turns = Rc::new(Flag::new(0));
+        let (driven, counted) = (engine.clone(), turns.clone());
+        spawner.spawn(async move {
+            let mut driving = pin!(driven.drive_log());
+            poll_fn(|cx| {
+                counted.set(counted.get() + 1);
+                driving.as_mut().poll(cx)
+            })
+            .await;
+        });
+        for ticket in 0..120_u8 {
+            let record = record(ticket, &[ticket; 3 << 10], ticket.into());
+            assert_eq!(engine.write(&record, ticket.into()), Ok(()));
+        }
+        settle().await;
+        assert!(engine.writes_deferred() > 10, "the log has no more segments");
+        let before = turns.get();
+        settle().await;
+        assert_eq!(turns.get(), before, "turns of the log while nothing moves");
+        flush(&engine).await;
+        settle().await;
+        assert_eq!((engine.writes_deferred(), keys(&engine).await.len()), (0, 120));
+    })
+    .done();
 }
 
 #[test]

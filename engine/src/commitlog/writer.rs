@@ -164,7 +164,8 @@ impl Log {
             return Err(Error::Overloaded("bytes waiting for the commit log"));
         }
         if state.space() < bytes {
-            state.wake_preparer();
+            // Who prepares segments is woken by what lets it go on. Woken here, too, it would run each time a record
+            // that waits is tried, and the core would do nothing else.
             return Err(Error::Overloaded("commit log segments"));
         }
         let mut head = [0; RECORD_HEADER_BYTES];
