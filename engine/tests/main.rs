@@ -32,4 +32,5 @@ mod shared_files;
 mod space;
 mod unlinking;
 mod views;
+mod waiting_writes;
 mod wide_partition;
