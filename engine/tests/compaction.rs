@@ -250,6 +250,27 @@ fn tombstones_go_when_tombstone_gc_says() {
     }
 }
 
+/// A tombstone covers what has its timestamp, too: with it gone, the value that memory holds would be seen.
+#[test]
+fn a_tombstone_stays_for_a_value_of_the_same_timestamp_in_memory() {
+    for (timestamp, stays) in [(6, true), (7, true), (8, false)] {
+        on_sim(1, async move |_, disk, exec| {
+            let schema = schema_with(TombstoneGc::Immediate);
+            let shard = Shard::create_with(&disk, &exec, &schema).await;
+            shard::write(&shard.engine, &record(1, None, 7)).await.unwrap();
+            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+            shard::write(&shard.engine, &record(1, Some(1), timestamp)).await.unwrap();
+            let request = shard.engine.request_major(TABLE);
+            let pause = async || yield_now().await;
+            while !shard.engine.compact_major(&request, LATER_S, pause).await.unwrap() {}
+            drop(request);
+            run_jobs(&shard.engine, LATER_S).await;
+            assert_eq!(shard.files(), u64::from(stays), "a value of {timestamp}");
+            assert_eq!(all(&shard.engine).await.len(), usize::from(!stays));
+        });
+    }
+}
+
 #[test]
 fn what_was_truncated_meanwhile_does_not_come_back() {
     for seed in 0..20 {

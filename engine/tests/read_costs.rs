@@ -10,6 +10,7 @@ use engine::io::{Crash, Disk, Faults, IoClass, SimDisk, SimExec};
 use engine::{Config, Engine};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
+use model::cell::Life;
 use model::mutation::{MutationBuilder, RangeTombstone};
 use model::read::{Flow, Limits, PartitionRef, Partitions, ReadCommand, RowSink, Slice};
 use model::row::{Cell, RowBuilder, RowHead, RowRef};
@@ -445,6 +446,39 @@ fn a_row_in_pieces_is_read_back_to_where_it_is_whole() {
         let (rows, cost) = question.ask(&sim, Vec::new());
         assert_eq!((rows, cost), (list(1..2), reads), "whole in file {whole}");
     }
+}
+
+/// Before: the file of the marker was left out where a newer one had settled the row, though the next one killed all that
+/// was found of the row.
+#[test]
+fn a_marker_in_the_oldest_file_keeps_a_row_whose_cells_a_middle_file_kills() {
+    let sim = filled(async |engine| {
+        // Newest timestamp of each file: 8, 20 and 30. What is found in that of 30 is the older of the two values.
+        let marker = RowHead { marker: Some(Life::Live), ..RowHead::bare(5) };
+        let (dead, live) = (Cell::dead(ColumnId(2), 15, 1), Cell::live(ColumnId(2), 10, b"v"));
+        for (newest, head, cell) in [
+            (8, marker, None),
+            (20, RowHead::bare(15), Some(dead)),
+            (30, RowHead::bare(10), Some(live)),
+        ] {
+            let record = change(KEY, |m| {
+                m.row(&clustering(1), |out| {
+                    let mut row = RowBuilder::begin(out, &head);
+                    cell.iter().for_each(|cell| row.cell(cell));
+                });
+                m.row(&clustering(2), |out| {
+                    let cell = Cell::live(ColumnId(2), newest, b"v");
+                    RowBuilder::begin(out, &RowHead::bare(newest)).cell(&cell);
+                });
+            });
+            write(engine, &record).await;
+            flush(engine).await;
+        }
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 3);
+    });
+    let mut question = of_key(0..0, 1, false);
+    question.slice = Slice::row(clustering(1));
+    assert_eq!(question.ask(&sim, Vec::new()), (list(1..2), 3));
 }
 
 /// The columns that a compact table hides were awaited in every file: each read of a row opened all of them.

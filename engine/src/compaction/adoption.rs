@@ -66,8 +66,13 @@ pub(super) struct RunningMerge<'m> {
     /// The space that is promised to it, and what of it is held: written, and not freed again.
     promise: RefCell<Option<Promise>>,
     held_bytes: Cell<u64>,
-    /// The newest timestamp of the inputs that have tombstones to purge, in microseconds; the smallest if none has.
-    newest: i64,
+    /// The newest timestamp of the inputs that have tombstones past their grace, in microseconds; `None` if none has.
+    /// Only for these the pieces of filters are read that are not in memory.
+    newest_due: Option<i64>,
+    /// The newest timestamp of the inputs in which something is deleted or has expired, in microseconds: nothing newer
+    /// is purged. `None` if they have nothing of that kind. The grace of what has expired counts from when it was
+    /// written, so it may be over before the second that the statistics of a file have.
+    newest_dead: Option<i64>,
     /// Files outside the merge that certainly do not hold a token: their filters were asked.
     denied: RefCell<(Token, Vec<Uuid>)>,
     /// How far it is, for who asks.
@@ -99,9 +104,13 @@ impl<'m> RunningMerge<'m> {
         let files: BTreeSet<Uuid> = inputs.iter().map(|view| view.entry.sstable).collect();
         let files: Vec<Uuid> = files.into_iter().collect();
         files.iter().for_each(|file| table.begin_merging(*file));
-        let may_purge = |view: &&View| view.sstable.statistics().first_death_s < gc_before_s;
-        let purged = inputs.iter().filter(may_purge).map(View::newest);
-        let newest = purged.max().unwrap_or(i64::MIN);
+        let newest_where = |has_died: &dyn Fn(u32) -> bool| {
+            let views = inputs.iter();
+            let with_dead = views.filter(|view| has_died(view.sstable.statistics().first_death_s));
+            with_dead.map(View::newest).max()
+        };
+        let newest_due = newest_where(&|first_s| first_s < gc_before_s);
+        let newest_dead = newest_where(&|first_s| first_s <= now_s);
         let definition = table.definition();
         assert!(inputs.iter().all(|view| view.entry.table == definition.id.0), "of one table");
         let progress = engine.merges.begin(&definition, &inputs, now_s);
@@ -116,7 +125,8 @@ impl<'m> RunningMerge<'m> {
             run: Cell::new(None),
             promise: RefCell::default(),
             held_bytes: Cell::new(0),
-            newest,
+            newest_due,
+            newest_dead,
             denied: RefCell::new((TokenRange::ALL.first, Vec::new())),
             progress,
             pause,
@@ -269,15 +279,19 @@ impl MergeOwner for RunningMerge<'_> {
         if self.table.damage.may_hold(token) {
             return i64::MIN;
         }
+        // Without anything dead nothing can be purged, and no filter is asked.
+        let Some(newest_dead) = self.newest_dead else { return i64::MIN };
         let layers = self.table.layers();
         let in_memory = layers.iter().filter_map(|layer| {
             let memtable = layer.memtable.borrow();
-            memtable.get(token, key).and(memtable.oldest())
+            let oldest = memtable.oldest().filter(|oldest| *oldest <= newest_dead);
+            oldest.filter(|_| memtable.get(token, key).is_some())
         });
         let views = self.table.views();
         let others = views.iter().filter(|view| {
-            view.may_contain(token)
+            view.sstable.statistics().oldest_timestamp <= newest_dead
                 && !self.is_merged(view)
+                && view.may_contain(token)
                 && !self.is_denied(token, view.entry.sstable)
         });
         let on_disk = others.map(|view| view.sstable.statistics().oldest_timestamp);
@@ -307,14 +321,15 @@ impl MergeOwner for RunningMerge<'_> {
 
     async fn begin_partition(&self, token: Token, sources: usize) {
         self.progress.reach(token, sources);
+        let Some(newest_due) = self.newest_due else { return };
         // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
         let unsure: Vec<(Uuid, Rc<Sstable>)> = {
             let views = self.table.views();
             let asked = views.iter().filter(|view| {
-                view.entry.tokens.contains(token)
-                    && view.sstable.is_unsure(token)
-                    && view.sstable.statistics().oldest_timestamp <= self.newest
+                view.sstable.statistics().oldest_timestamp <= newest_due
+                    && view.entry.tokens.contains(token)
                     && !self.is_merged(view)
+                    && view.sstable.is_unsure(token)
             });
             asked.map(|view| (view.entry.sstable, view.sstable.clone())).collect()
         };

@@ -78,8 +78,8 @@ pub(crate) struct Output {
 
 /// What a merge asks of the job that runs it.
 pub(crate) trait MergeOwner {
-    /// Nothing of this partition outside the inputs is older than this, in microseconds; `i64::MIN` if that is not
-    /// known.
+    /// A tombstone of the inputs that is older than this, in microseconds, covers nothing of this partition outside the
+    /// inputs; `i64::MIN` if that is not known, or the inputs have nothing that could be purged.
     fn oldest_elsewhere(&self, token: Token, key: &[u8]) -> i64;
 
     /// The name of one more output.

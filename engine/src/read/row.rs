@@ -8,7 +8,7 @@
 //! anything in the files that are left) cannot change any more, so those files are not touched. One of which only a
 //! part is found lies in more files: then two are read side by side, then four, and so on.
 
-use std::iter;
+use std::{iter, slice};
 
 use model::cell::Life;
 use model::read::{PartitionRef, RowSink, Slice};
@@ -61,19 +61,12 @@ impl Read<'_> {
     ) -> Result<()> {
         page.work(wanted.key.len());
         let views = self.table.views();
-        let holds = |view: &&View| {
-            let begin = view.begin_at(wanted.token);
-            view.may_contain(wanted.token)
-                && view.sstable.may_hold(wanted.slices)
-                && begin.is_none_or(|begin| wanted.is_from(begin))
-        };
-        let mut views = views.iter().filter(holds).peekable();
-        if views.peek().is_some() {
-            return self.gather(wanted, views, page, scratch).await;
+        if !views.is_empty() {
+            return self.gather(wanted, &views, page, scratch).await;
         }
         match (&*self.table.layers(), self.overlays.as_slice()) {
             ([layer], []) => {
-                // The common case: straight from the memtable, nothing copied.
+                // Straight from the memtable: nothing is copied.
                 let memtable = layer.memtable.borrow();
                 let Some(view) = memtable.get(wanted.token, wanted.key) else { return Ok(()) };
                 if view.has_parts() {
@@ -92,7 +85,7 @@ impl Read<'_> {
         }
     }
 
-    /// Gives one row of which memtables alone hold something, in several pieces.
+    /// Gives one row of a table without sstables, from the pieces that its memtables hold.
     fn merge_layers<S: RowSink + ?Sized>(
         &self,
         wanted: RowWanted<'_>,
@@ -106,35 +99,33 @@ impl Read<'_> {
         self.give(wanted, &found, page, [stat, row])
     }
 
-    /// Gives one row of which sstables may hold something.
-    async fn gather<'v, S: RowSink + ?Sized>(
+    /// Gives one row of a table that has sstables.
+    async fn gather<S: RowSink + ?Sized>(
         &self,
         wanted: RowWanted<'_>,
-        views: impl Iterator<Item = &'v View>,
+        views: &[View],
         page: &mut Page<'_, S>,
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
         gathered.memtables(wanted, &self.table.layers(), &self.overlays);
+        let mut settled = self.settled_until(&gathered);
         let (mut newest, mut at_once) = (i64::MAX, 1);
         let scope = Scope::Key(wanted.token, wanted.key);
         let span = Span { scope, slices: wanted.slices, reversed: false };
         let open = |view: &View| view.sstable.cursor(span, self.reading(Reading::Point));
-        let mut views = views.peekable();
-        while let Some(view) = views.next() {
+        let mut views = views.iter();
+        while let Some(view) = next_view(&mut views, wanted, settled) {
             assert!(view.newest() <= newest, "views come with the newest first");
             newest = view.newest();
-            if self.is_settled(&gathered, view.newest()) {
-                break;
-            }
             page.work(wanted.key.len());
             let mut cursor = open(view);
-            if at_once == 1 || views.peek().is_none() {
+            if at_once == 1 {
                 let found = cursor.next_partition().await?;
                 gathered.sstable(wanted, (&mut cursor, found), view).await?;
             } else {
-                let mut side: Vec<&View> = vec![view];
-                side.extend(views.by_ref().take(at_once - 1));
+                let next = iter::from_fn(|| next_view(&mut views, wanted, settled));
+                let side: Vec<&View> = iter::once(view).chain(next).take(at_once).collect();
                 let others = side[1..].iter().map(|view| open(view));
                 let mut cursors: Vec<_> =
                     iter::once(cursor).chain(others).map(|cursor| (cursor, false)).collect();
@@ -147,6 +138,7 @@ impl Read<'_> {
                     gathered.sstable(wanted, (cursor, *found), view).await?;
                 }
             }
+            settled = self.settled_until(&gathered);
             if !gathered.all_row.is_empty() && self.wait_policy == WaitPolicy::Endless {
                 at_once = (at_once * 2).min(MOVES_AT_ONCE_MAX);
             }
@@ -254,42 +246,49 @@ impl<'s> Gathered<'s> {
 }
 
 impl Read<'_> {
-    /// Whether nothing that is at most as new as `newest` can change what is seen.
-    fn is_settled(&self, found: &Gathered<'_>, newest: i64) -> bool {
+    /// Files whose newest timestamp, in microseconds, is at most this cannot change what the read gives; `None` if every
+    /// file may. It can go back: what is found later may kill what settled the row.
+    fn settled_until(&self, found: &Gathered<'_>) -> Option<i64> {
         let table = self.definition;
         let statics = table.statics().count();
         let (stat, row) = (some(found.all_stat), some(found.all_row));
-        // A compact table of statics has no rows; the value that another hides is what makes a row.
-        let has_rows = !table.is_static_compact();
+        if planted(Bug::SettleEarly) && row.is_some() {
+            return Some(i64::MAX);
+        }
         let values = table.regulars().count() + table.hidden().len();
-        (planted(Bug::SettleEarly) && row.is_some())
-            || found.deletion.covers(newest)
-            || ((!has_rows || self.is_whole(row, found.covering, values, newest))
-                && (statics == 0 || self.is_whole(stat, found.deletion, statics, newest)))
+        // A compact table of statics has no rows; the value that another hides is what makes a row.
+        let of_row = match table.is_static_compact() {
+            true => Some(i64::MAX),
+            false => self.whole_until(row, found.covering, values),
+        };
+        let of_stat = match statics {
+            0 => Some(i64::MAX),
+            _ => self.whole_until(stat, found.deletion, statics),
+        };
+        // `None` is less than any.
+        of_row.min(of_stat).max(covered_until(found.deletion))
     }
 
-    /// Whether each of the `count` columns that a row of this kind has is newer than `newest` in it.
+    /// The same for a row of `count` columns: until just before its oldest cell if it has all of them, or as far as it is
+    /// deleted.
     ///
-    /// One of them must be alive: if none is, an older row marker decides whether there is a row at all. Of a table
+    /// One cell must be alive: if none is, an older row marker decides whether there is a row at all. Of a table
     /// with materialized views one must be alive for ever: else the marker decides how long, of their rows, too.
-    fn is_whole(
+    fn whole_until(
         &self,
         row: Option<RowRef<'_>>,
         covering: Deletion,
         count: usize,
-        newest: i64,
-    ) -> bool {
-        let Some(row) = row else { return covering.covers(newest) };
-        if covering.max(row.head().deletion).covers(newest) {
-            return true;
-        }
-        let (mut found, mut alive) = (0, false);
-        for cell in row.cells() {
-            let decides = cell.timestamp > newest && (cell.path.is_none() || cell.whole);
+    ) -> Option<i64> {
+        let Some(row) = row else { return covered_until(covering) };
+        let covered = covered_until(covering.max(row.head().deletion));
+        let (mut found, mut alive, mut oldest) = (0, false, i64::MAX);
+        for cell in row.cells().filter(|cell| cell.path.is_none() || cell.whole) {
             let is_hidden =
                 || self.definition.hidden().iter().any(|column| column.id == cell.column);
-            if decides && (self.definition.column_by_id(cell.column).is_some() || is_hidden()) {
+            if self.definition.column_by_id(cell.column).is_some() || is_hidden() {
                 found += 1;
+                oldest = oldest.min(cell.timestamp);
                 let is_gone = covering.covers(cell.timestamp)
                     || cell.life.is_dead(self.command.now_s)
                     || self.drops.hides(cell.column, cell.timestamp);
@@ -297,8 +296,39 @@ impl Read<'_> {
                 alive |= !is_gone && stays;
             }
         }
-        found == count && alive
+        let is_whole = found == count && alive;
+        let whole = if is_whole { oldest.checked_sub(1) } else { None };
+        covered.max(whole)
     }
+}
+
+/// Takes the next view that may hold the row; `None` if there is none, or all that are left are settled. Then their
+/// filters are not asked, and the views stay: later they may be needed.
+fn next_view<'v>(
+    views: &mut slice::Iter<'v, View>,
+    wanted: RowWanted<'_>,
+    settled: Option<i64>,
+) -> Option<&'v View> {
+    let holds = |view: &View| {
+        view.may_contain(wanted.token)
+            && view.sstable.may_hold(wanted.slices)
+            && view.begin_at(wanted.token).is_none_or(|begin| wanted.is_from(begin))
+    };
+    while let Some(view) = views.as_slice().first() {
+        if settled.is_some_and(|until| view.newest() <= until) {
+            return None;
+        }
+        views.next();
+        if holds(view) {
+            return Some(view);
+        }
+    }
+    None
+}
+
+/// The newest timestamp that a deletion covers, in microseconds; `None` if it deletes nothing.
+fn covered_until(deletion: Deletion) -> Option<i64> {
+    (!deletion.is_none()).then_some(deletion.timestamp)
 }
 
 fn some(bytes: &[u8]) -> Option<RowRef<'_>> {

@@ -171,7 +171,7 @@ pub struct Purge<'t> {
     pub now_s: u32,
     /// Tombstones made before this second are past `gc_grace_seconds`.
     pub gc_before_s: u32,
-    /// Nothing outside this compaction is older than this. Microseconds; `i64::MIN` purges nothing.
+    /// What is older than this covers nothing outside this compaction. Microseconds; `i64::MIN` purges nothing.
     pub oldest_elsewhere: i64,
     /// Columns whose cells went with them; `None` keeps all cells.
     pub drops: Option<&'t ColumnDrops>,
