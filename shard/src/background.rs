@@ -4,14 +4,15 @@
 //! Log         one commit after the other ──► completions ──► wake the pass
 //!                                        ├─► enough was written ─┐
 //!                                        └─► a write must wait ──┤
-//! Background  every second: claim an idle log; how full is the    │
-//!             disk; which writes have waited too long ────────┴─► ask the engine for jobs
+//! Background  every second: claim an idle log; which part of what │
+//!             was served were writes; how full is the disk;       │
+//!             which writes have waited too long ──────────────┴─► ask the engine for jobs
 //! Flush,
 //! Compaction  jobs in turns (`yielder.rs`): one flush, one removal, one sample, two compactions at a time
 //! ```
 //!
 //! The engine says what is to be done (data), this decides when and with which weight. A job of one kind keeps none of
-//! another waiting, and compaction weighs more the further it is behind.
+//! another waiting. Compaction weighs more the further it is behind, and more beside writes than beside reads.
 //!
 //! Invariant: a log, manifest or schema log that failed ends the process, at once and saying why. Nothing that
 //! was acknowledged is lost by that, and nothing that could not be written is acknowledged.
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::io::IoClass;
-use engine::{Engine, Error, Job, JobKind, LargeWritten, Result};
+use engine::{Engine, Error, Job, JobKind, LargeWritten, Result, Stats};
 use futures_lite::future::poll_once;
 use model::TableId;
 use uuid::Uuid;
@@ -58,8 +59,10 @@ pub(crate) struct Background {
     samples: Cell<usize>,
     indexings: Cell<usize>,
     compactions: Cell<usize>,
-    /// The weight of compaction.
+    /// The weight of one merge or index build: that of all, divided by how many there are.
     compaction_shares: Rc<Cell<usize>>,
+    /// Which part of what was served were writes, 0 to 1, in the last [`HOUSEKEEPING_INTERVAL`] in which anything was.
+    write_part: Cell<f64>,
     now_s: Cell<u32>,
     /// When this was made.
     began: Instant,
@@ -86,6 +89,7 @@ impl Background {
             indexings: Cell::new(0),
             compactions: Cell::new(0),
             compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
+            write_part: Cell::new(1.0),
             now_s: Cell::new(0),
             began: Instant::now(),
             told_large: Cell::new(None),
@@ -171,14 +175,18 @@ impl Background {
     }
 
     async fn run_housekeeping(self: Rc<Self>, wake: Arc<Notify>) {
-        let (mut writes, mut for_space, mut for_turns) =
-            (0, DeferredTimeouts::default(), DeferredTimeouts::default());
+        let (mut before, mut for_space, mut for_turns) =
+            (self.engine.stats(), DeferredTimeouts::default(), DeferredTimeouts::default());
         let yields = self.runtime.yielder(Group::Background);
         loop {
             let (now, stats) = (Instant::now(), self.engine.stats());
-            if std::mem::replace(&mut writes, stats.writes) == stats.writes {
+            if before.writes == stats.writes {
                 self.engine.claim_log();
             }
+            if let Some(part) = write_part(&before, &stats) {
+                self.write_part.set(part);
+            }
+            before = stats;
             if let Err(error) = self.engine.measure_space(self.reserve_bytes).await {
                 tracing::warn!(shard = %self.me, %error, "the free space is unknown");
             }
@@ -219,8 +227,8 @@ impl Background {
         loop {
             self.tell_uptime();
             let started = JobKind::ALL.map(|kind| self.start_next(kind));
-            let shares = compaction_shares(self.engine.backlog_runs());
-            self.compaction_shares.set(shares);
+            let shares = compaction_shares(self.engine.backlog_runs(), self.write_part.get());
+            self.compaction_shares.set(shares / self.sharing().max(1));
             self.engine.disk().weigh(IoClass::Compaction, shares);
             if !started.contains(&true) {
                 self.look.notified().await;
@@ -238,6 +246,11 @@ impl Background {
         running.set(running.get() + 1);
         self.clone().start_job(job);
         true
+    }
+
+    /// How many jobs divide the weight of compaction. One that has just been started may not be among the merges yet.
+    fn sharing(&self) -> usize {
+        self.compactions.get().max(self.engine.running_merges().len()) + self.indexings.get()
     }
 
     /// How many jobs of this kind run, and how many may.
@@ -382,6 +395,15 @@ impl Background {
     }
 }
 
+/// Which part of what was served between two looks were writes, 0 to 1; `None` if nothing was served. Reads count as so
+/// many as rows were read, and writes as so many as KiB were written, if that is more.
+fn write_part(before: &Stats, now: &Stats) -> Option<f64> {
+    let since = |of: fn(&Stats) -> u64| of(now).saturating_sub(of(before));
+    let writes = since(|stats| stats.writes).max(since(|stats| stats.write_bytes) >> 10) as f64;
+    let reads = since(|stats| stats.reads).max(since(|stats| stats.rows_read)) as f64;
+    (writes + reads > 0.0).then(|| writes / (writes + reads))
+}
+
 /// What could not be written is not to be trusted, nor is anything that would be written after it.
 fn die(shard: ShardId, what: &str, error: &Error) -> ! {
     tracing::error!(%shard, %error, "{what} failed: the process ends here");
@@ -398,6 +420,23 @@ mod tests {
     use crate::boot::tests::{TABLE, config, row};
     use crate::manual::ManualNode;
     use crate::protocol::Protocol;
+
+    use super::*;
+
+    #[test]
+    fn writes_count_by_their_bytes_beside_the_rows_that_are_read() {
+        let before = Stats { writes: 100, write_bytes: 1 << 20, reads: 7, ..Stats::default() };
+        let after = |writes, kib: u64, reads, rows_read| {
+            let (writes, reads) = (before.writes + writes, before.reads + reads);
+            let write_bytes = before.write_bytes + (kib << 10);
+            write_part(&before, &Stats { writes, write_bytes, reads, rows_read, ..before })
+        };
+        assert_eq!(after(0, 0, 0, 0), None);
+        assert_eq!(after(0, 0, 9, 9), Some(0.0));
+        assert_eq!(after(9, 1, 0, 0), Some(1.0));
+        assert_eq!(after(10, 1, 30, 20), Some(0.25));
+        assert_eq!(after(1, 300, 5, 100), Some(0.75));
+    }
 
     enum Silent {}
 

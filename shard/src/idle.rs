@@ -233,14 +233,21 @@ impl Idle {
         if self.contention.is_on(start) {
             return false;
         }
+        let mut looked = start;
         loop {
             if self.wake.take() || has_work() {
                 return true;
             }
-            if start.elapsed() >= self.spin {
+            if looked - start >= self.spin {
                 return false;
             }
+            let others_run = outstanding::any_runnable();
             yield_now().await;
+            let now = Instant::now();
+            if !others_run {
+                outstanding::note_spun(now - looked);
+            }
+            looked = now;
         }
     }
 

@@ -37,6 +37,7 @@ struct Outstanding {
     alarms: RefCell<BTreeSet<(Instant, u64)>>,
     earliest: Cell<Option<Instant>>,
     slept: Cell<Duration>,
+    spun: Cell<Duration>,
     next_alarm: Cell<u64>,
 }
 
@@ -63,6 +64,16 @@ pub(crate) fn note_slept(time: Duration) {
 /// How long the pass of this core has slept where the executor took it for work.
 pub(crate) fn slept() -> Duration {
     HERE.with(|here| here.slept.get())
+}
+
+/// Notes that the pass looked for work for `time`, found none, and nothing else ran.
+pub(crate) fn note_spun(time: Duration) {
+    HERE.with(|here| here.spun.set(here.spun.get() + time));
+}
+
+/// How long the pass of this core has looked for work in vain, while nothing else ran.
+pub(crate) fn spun() -> Duration {
+    HERE.with(|here| here.spun.get())
 }
 
 /// Counts an operation of the executor, until the guard is dropped.

@@ -14,6 +14,7 @@
 //! Invariants: nothing outside this file starts a thread or a task; a core's tasks never leave its
 //! thread. A process ends by [`exit`](crate::os::cpus::exit), not by tearing executors down.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -65,10 +66,17 @@ pub struct Runtime {
 
 #[derive(Clone)]
 enum Kind {
-    /// A thread of its own: glommio's queues.
-    Core(Rc<[TaskQueueHandle; Group::ALL.len()]>),
+    /// A thread of its own: the queue of each group.
+    Core(Rc<[Queue; Group::ALL.len()]>),
     /// Driven by hand (`manual.rs`): all groups are one.
     Manual(Rc<Manual>),
+}
+
+/// A task queue of glommio.
+struct Queue {
+    handle: TaskQueueHandle,
+    /// How long it had run when glommio was last asked.
+    ran: Cell<Duration>,
 }
 
 /// Starts a core: a thread that runs `main` to its end. Fails here when the thread cannot start;
@@ -115,7 +123,8 @@ impl Runtime {
     fn new() -> Runtime {
         let queues = Group::ALL.map(|group| {
             let shares = Shares::Static(group.shares());
-            executor().create_task_queue(shares, Latency::NotImportant, group.name())
+            let handle = executor().create_task_queue(shares, Latency::NotImportant, group.name());
+            Queue { handle, ran: Cell::default() }
         });
         Runtime { kind: Kind::Core(Rc::new(queues)), stalls: Stalls::new() }
     }
@@ -128,7 +137,7 @@ impl Runtime {
     /// The queue of a group; `None` where all groups are one.
     fn queue(&self, group: Group) -> Option<TaskQueueHandle> {
         match &self.kind {
-            Kind::Core(queues) => Some(queues[group as usize]),
+            Kind::Core(queues) => Some(queues[group as usize].handle),
             Kind::Manual(_) => None,
         }
     }
@@ -144,7 +153,7 @@ impl Runtime {
         match &self.kind {
             Kind::Core(queues) => {
                 let work = work.into();
-                let handle = queues[work.group as usize];
+                let handle = queues[work.group as usize].handle;
                 // Boxed here, and as one type. glommio moves a task through a dozen calls: unboxed, each would hold a
                 // copy on its stack where the compiler does not optimize (20 KB for a read), and be compiled anew for
                 // each type of task.
@@ -221,10 +230,14 @@ impl Runtime {
         Yielder::new(self.clone(), group)
     }
 
-    /// How long `group` has run on this core.
+    /// How long `group` has run on this core since its start; zero for a runtime that is driven by hand.
     pub fn runtime_of(&self, group: Group) -> Duration {
-        let stats = self.queue(group).map(|queue| executor().task_queue_stats(queue));
-        stats.and_then(Result::ok).map_or(Duration::ZERO, |stats| stats.runtime())
+        let Kind::Core(queues) = &self.kind else { return Duration::ZERO };
+        let Queue { handle, ran } = &queues[group as usize];
+        // glommio tells what has come since it was last asked.
+        let more = executor().task_queue_stats(*handle).map_or(Duration::ZERO, |s| s.runtime());
+        ran.set(ran.get() + more);
+        ran.get()
     }
 }
 
@@ -281,8 +294,6 @@ async fn watch() {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
 
     /// A future of every group runs, and the core's main value comes back.
@@ -325,6 +336,29 @@ mod tests {
     fn reap_ends_where_its_timer_is_over_before_it_is_polled() {
         let core =
             launch(CoreConfig::new("slow", None), |_| reap_with_timer(Duration::from_nanos(1)));
+        core.unwrap().join().unwrap().unwrap();
+    }
+
+    /// Before: it was what had come since anyone had asked last. Jobs that compute took no request for one that waits.
+    #[test]
+    fn the_time_that_a_group_has_run_only_grows() {
+        let core = launch(CoreConfig::new("times", None), |runtime| async move {
+            let computes = async {
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_millis(2) {}
+            };
+            let done = Rc::new(Cell::new(false));
+            let is_done = done.clone();
+            runtime.spawn(Group::Log, async move {
+                computes.await;
+                is_done.set(true);
+            });
+            while !done.get() {
+                yield_now().await;
+            }
+            let asked: Vec<Duration> = (0..3).map(|_| runtime.runtime_of(Group::Log)).collect();
+            assert!(asked[0] >= Duration::from_millis(2) && asked.is_sorted(), "{asked:?}");
+        });
         core.unwrap().join().unwrap().unwrap();
     }
 

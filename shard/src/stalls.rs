@@ -143,6 +143,11 @@ impl Stalls {
         self.kinds.borrow().clone()
     }
 
+    /// How long this thread has had a processor or waited for one, as the kernel counts. Two system calls.
+    pub(crate) fn awake(&self) -> Duration {
+        cpu_time::of_this_thread() + self.wait.waited()
+    }
+
     /// A step begins at `now`. A system call if there was none for as long as a step may take.
     #[inline]
     pub fn begins(&self, now: Instant) {
