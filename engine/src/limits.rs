@@ -83,7 +83,7 @@ pub const FRAGMENT_BYTES_MAX: u64 = 1 << 30;
 pub const FRAGMENTS_PER_TABLE: u64 = 32;
 
 /// No fragment is made shorter than this for the sake of space: each costs a file, a sync and an edit of the manifest.
-pub const FRAGMENT_BYTES_MIN: u64 = 16 << 20;
+pub const FRAGMENT_BYTES_MIN: u64 = 8 << 20;
 
 const _: () = assert!(FRAGMENT_BYTES_MIN <= FRAGMENT_BYTES_MAX);
 
