@@ -100,7 +100,8 @@ fn forty_elements_of_15_megabytes_are_refused_before_the_row_is_too_large() {
             }
         }
         assert_eq!(taken, ROW_BYTES_MAX / 15_000_000);
-        // The files are merged, and another row is as it was.
+        // The files are merged into one, and another row is as it was.
+        engine.set_fragment_bytes_min(64 << 20);
         write(&engine, &record(2, 1, 15_000_000, 99, false)).await.unwrap();
         flush(&engine).await;
         let request = engine.request_major(TABLE);
