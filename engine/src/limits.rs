@@ -295,8 +295,8 @@ pub const COMPACTION_SMALL_DIVISOR: u64 = 4;
 /// How many merges that have ended a shard remembers, in about 200 bytes each.
 pub const COMPACTION_HISTORY_MAX: usize = 256;
 
-/// From so many runs that wait to be merged in one table on, writers are slowed, and compaction has its largest share of
-/// the core.
+/// From so many runs that wait to be merged in one table on, writers are slowed, and compaction has its largest share
+/// of the core.
 pub const BACKLOG_RUNS_SLOW: usize = 32;
 
 /// At so many they are slowed the most.

@@ -9,7 +9,8 @@
 //!    waiting. Both give the same rows.
 //! 2. One row of one partition of a table that is one memtable is given straight from it: nothing is copied or
 //!    allocated. Of a table with sstables what memtables hold is copied first, and where that settles the row no filter
-//!    of an sstable is asked. Slices and scans of a table that is one memtable come from its cursor, which copies each row once.
+//!    of an sstable is asked. Slices and scans of a table that is one memtable come from its cursor, which copies each
+//!    row once.
 //! 3. A range of tokens opens the files of a run as it comes to them; a slice leaves out files by their clusterings.
 //! 4. Reads of ranges, and of keys with long rows, that wait for anything hold a part of the shard's memory together:
 //!    others begin when these end (`turns.rs`).

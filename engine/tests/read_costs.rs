@@ -448,8 +448,8 @@ fn a_row_in_pieces_is_read_back_to_where_it_is_whole() {
     }
 }
 
-/// Before: the file of the marker was left out where a newer one had settled the row, though the next one killed all that
-/// was found of the row.
+/// The file of a marker must not be left out where a newer one has settled the row: the next one may kill all that was
+/// found of it.
 #[test]
 fn a_marker_in_the_oldest_file_keeps_a_row_whose_cells_a_middle_file_kills() {
     let sim = filled(async |engine| {

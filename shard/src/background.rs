@@ -417,11 +417,10 @@ mod tests {
     use engine::io::{Disk, Faults, SimDisk};
     use engine::limits::JOB_RETRY_S;
 
+    use super::*;
     use crate::boot::tests::{TABLE, config, row};
     use crate::manual::ManualNode;
     use crate::protocol::Protocol;
-
-    use super::*;
 
     #[test]
     fn writes_count_by_their_bytes_beside_the_rows_that_are_read() {

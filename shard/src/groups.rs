@@ -3,8 +3,8 @@
 //! Each group is a task queue of the executor. A queue that was idle starts level with the others,
 //! and among the runnable ones time is dealt in proportion to shares. Groups that compute for long
 //! also stop by themselves (`yielder.rs`), since a task is only ever taken off the core by its own yield.
-//! Compaction weighs more the further it is behind, so that it catches up before writers have to be slowed for long, and
-//! more beside writes than beside reads: writes make the work that it does.
+//! Compaction weighs more the further it is behind, so that it catches up before writers have to be slowed for long,
+//! and more beside writes than beside reads: writes make the work that it does.
 
 use engine::limits::BACKLOG_RUNS_SLOW;
 
@@ -63,8 +63,8 @@ impl Group {
 /// writes (0 to 1).
 ///
 /// It is that of requests from [`BACKLOG_RUNS_SLOW`] on, where writers begin to be slowed. Until there it rises evenly
-/// beside writes alone: compaction has to keep up with them. Beside reads alone there is no hurry, and it rises with the
-/// third power.
+/// beside writes alone: compaction has to keep up with them. Beside reads alone there is no hurry, and it rises with
+/// the third power.
 pub(crate) fn compaction_shares(backlog_runs: usize, write_part: f64) -> usize {
     let (least, most) = (Group::Compaction.shares() as f64, Group::Requests.shares() as f64);
     let behind = (backlog_runs as f64 / BACKLOG_RUNS_SLOW as f64).min(1.0);

@@ -75,7 +75,7 @@ impl Yielder {
         Yielder { shares: Some(shares), ..self }
     }
 
-    /// Ends the slice if it is used up. A clock read, and two system calls for each slice: call it every few dozen rows.
+    /// Ends the slice if it is used up. A clock read, and two system calls a slice: call it every few dozen rows.
     pub async fn yield_if_due(&self) {
         if self.slice_began.get().elapsed() >= self.slice.get() {
             self.pause().await;
