@@ -34,6 +34,7 @@ mod contention;
 mod device;
 pub mod effort;
 mod emptying;
+mod fullness;
 mod gaps;
 pub mod groups;
 pub mod idle;

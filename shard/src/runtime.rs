@@ -28,6 +28,7 @@ use glommio::{
     Latency, LocalExecutorBuilder, Placement, PoolPlacement, Shares, TaskQueueHandle, executor,
 };
 
+use crate::fullness::{CoreTimes, Fullness};
 use crate::groups::Group;
 use crate::limits::{
     BLOCKING_THREADS, CORE_STACK_BYTES, MEMLOCK_BYTES_MIN, PREEMPT_TIMER, RING_DEPTH,
@@ -62,6 +63,7 @@ impl CoreConfig {
 pub struct Runtime {
     kind: Kind,
     stalls: Rc<Stalls>,
+    fullness: Rc<Fullness>,
 }
 
 #[derive(Clone)]
@@ -126,12 +128,16 @@ impl Runtime {
             let handle = executor().create_task_queue(shares, Latency::NotImportant, group.name());
             Queue { handle, ran: Cell::default() }
         });
-        Runtime { kind: Kind::Core(Rc::new(queues)), stalls: Stalls::new() }
+        Runtime::of(Kind::Core(Rc::new(queues)))
     }
 
     /// The handle of a runtime that is driven by hand.
     pub(crate) fn manual(manual: Rc<Manual>) -> Runtime {
-        Runtime { kind: Kind::Manual(manual), stalls: Stalls::new() }
+        Runtime::of(Kind::Manual(manual))
+    }
+
+    fn of(kind: Kind) -> Runtime {
+        Runtime { kind, stalls: Stalls::new(), fullness: Rc::default() }
     }
 
     /// The queue of a group; `None` where all groups are one.
@@ -145,6 +151,19 @@ impl Runtime {
     /// The steps on this core that took long.
     pub fn stalls(&self) -> &Rc<Stalls> {
         &self.stalls
+    }
+
+    /// Whether this core is full.
+    pub(crate) fn fullness(&self) -> &Fullness {
+        &self.fullness
+    }
+
+    /// What this core has done so far. Two system calls.
+    pub(crate) fn times(&self) -> CoreTimes {
+        let ran = self.runtime_of(Group::Requests) + self.runtime_of(Group::Log);
+        let served = ran.saturating_sub(outstanding::slept());
+        let (awake, spun) = (self.stalls.awake(), outstanding::spun());
+        CoreTimes { at: Instant::now(), served, awake, spun }
     }
 
     /// Runs `future` in the group of `work` until it ends. It starts at the next turn of that group's queue, and each

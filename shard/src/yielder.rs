@@ -12,8 +12,8 @@
 //! is what makes its weight true: with requests at 1000 and compaction at 100 shares, a full core
 //! gives compaction one part in eleven.
 //!
-//! A core is full if its thread had a processor, or waited for one, for 80 % of the time, spinning left out. What its
-//! tasks took would say too little: the executor and the kernel, which serves its rings, take a fifth and more beside.
+//! Whether the core has time is judged for all jobs together (`fullness.rs`). A slice counts with what its group ran
+//! in it: while it waited for the disk or another core, others had the core.
 //!
 //! While requests come a slice is as short as a read's: each of them may find a slice of every job before it, and one
 //! that waits for the disk several times.
@@ -22,13 +22,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::fullness::CoreTimes;
 use crate::groups::Group;
 use crate::limits::{PAUSE_MAX, READ_SLICE, SLICE};
-use crate::outstanding;
 use crate::runtime::Runtime;
-
-/// A core is full from so many percent of its time on: the host of a virtual machine takes some of the rest.
-const FULL_PERCENT: u32 = 80;
 
 /// Requests come if they take 1/200 of the core: some hundred a second.
 const REQUESTS_DIVISOR: u32 = 200;
@@ -36,26 +33,15 @@ const REQUESTS_DIVISOR: u32 = 200;
 /// The turns of one task that computes for long.
 pub struct Yielder {
     runtime: Runtime,
+    group: Group,
     /// Its part of a core that is full, requests having those of [`Group::Requests`]; `None` if it never stands aside.
     shares: Option<Rc<Cell<usize>>>,
     /// The longest slice of its group.
     slice_max: Duration,
     slice: Cell<Duration>,
     slice_began: Cell<Instant>,
-    /// What the core had done when the last turn ended; `None` before the first.
-    turn_began: Cell<Option<CoreTimes>>,
-}
-
-/// What a core had done at a moment.
-#[derive(Clone, Copy)]
-struct CoreTimes {
-    at: Instant,
-    /// How long it had worked for clients.
-    served: Duration,
-    /// How long its thread had had a processor or waited for one.
-    awake: Duration,
-    /// How long it had looked for work and found none, in `served` and in `awake`.
-    spun: Duration,
+    /// What the core had done when the last slice ended, and how long the group had run; `None` before the first.
+    turn_began: Cell<Option<(CoreTimes, Duration)>>,
 }
 
 impl Yielder {
@@ -67,7 +53,7 @@ impl Yielder {
         let shares = stands_aside.then(|| Rc::new(Cell::new(group.shares())));
         let (slice, slice_began) = (Cell::new(slice_max), Cell::new(now));
         let turn_began = Cell::new(None);
-        Yielder { runtime, shares, slice_max, slice, slice_began, turn_began }
+        Yielder { runtime, group, shares, slice_max, slice, slice_began, turn_began }
     }
 
     /// The same with a weight that changes while it works.
@@ -84,13 +70,19 @@ impl Yielder {
 
     /// Ends the slice and returns when the next may begin.
     async fn pause(&self) {
-        let now = CoreTimes::now(&self.runtime);
-        let pause = match self.turn_began.replace(Some(now)) {
+        let (now, ran) = (self.runtime.times(), self.runtime.runtime_of(self.group));
+        let is_full = self.runtime.fullness().is_full(now);
+        let pause = match self.turn_began.replace(Some((now, ran))) {
             None => Duration::ZERO,
-            Some(began) => {
-                let turn = Turn::between(began, now, self.slice_began.get());
+            Some((began, ran_before)) => {
+                let turn = Turn {
+                    own: (now.at - self.slice_began.get()).min(ran.saturating_sub(ran_before)),
+                    served: now.served_since(&began),
+                    whole: now.at - began.at,
+                };
                 self.slice.set(turn.next_slice(self.slice_max));
-                self.shares.as_ref().map_or(Duration::ZERO, |shares| turn.pause(shares.get()))
+                let shares = self.shares.as_ref().filter(|_| is_full);
+                shares.map_or(Duration::ZERO, |shares| turn.pause(shares.get()))
             }
         };
         if pause.is_zero() {
@@ -102,39 +94,18 @@ impl Yielder {
     }
 }
 
-impl CoreTimes {
-    /// Those of the calling thread. Two system calls.
-    fn now(runtime: &Runtime) -> CoreTimes {
-        let ran = runtime.runtime_of(Group::Requests) + runtime.runtime_of(Group::Log);
-        let served = ran.saturating_sub(outstanding::slept());
-        let (awake, spun) = (runtime.stalls().awake(), outstanding::spun());
-        CoreTimes { at: Instant::now(), served, awake, spun }
-    }
-}
-
 /// From the end of one slice to the end of the next.
 struct Turn {
-    /// How long the slice took.
+    /// How long the group ran in the slice. The executor counts a run when it ends: the last one of a slice counts in
+    /// the next.
     own: Duration,
     /// How long the core worked for clients.
     served: Duration,
-    /// How long its thread had a processor, or waited for one, and did not spin.
-    busy: Duration,
     /// How long the turn took.
     whole: Duration,
 }
 
 impl Turn {
-    fn between(began: CoreTimes, ended: CoreTimes, slice_began: Instant) -> Turn {
-        let spun = ended.spun.saturating_sub(began.spun);
-        Turn {
-            own: ended.at - slice_began,
-            served: ended.served.saturating_sub(began.served).saturating_sub(spun),
-            busy: ended.awake.saturating_sub(began.awake).saturating_sub(spun),
-            whole: ended.at - began.at,
-        }
-    }
-
     /// The slice after this turn: the longest of its group only if hardly any requests come.
     fn next_slice(&self, slice_max: Duration) -> Duration {
         let requests_come = self.served * REQUESTS_DIVISOR >= self.whole;
@@ -143,11 +114,6 @@ impl Turn {
 
     /// How long to stand aside so that a task of `shares` keeps to them on a core that is full.
     fn pause(&self, shares: usize) -> Duration {
-        let full = self.busy * 100 >= self.whole * FULL_PERCENT;
-        let contended = self.served * 10 >= self.whole;
-        if !full || !contended {
-            return Duration::ZERO;
-        }
         let others = Group::Requests.shares() as u32;
         (self.own * others / shares.max(1) as u32).min(PAUSE_MAX)
     }
@@ -157,49 +123,21 @@ impl Turn {
 mod tests {
     use super::*;
 
-    fn pause_us([own, served, busy, whole]: [u64; 4], shares: usize) -> u128 {
-        let us = Duration::from_micros;
-        let turn = Turn { own: us(own), served: us(served), busy: us(busy), whole: us(whole) };
-        turn.pause(shares).as_micros()
-    }
-
-    /// On a full core the pause makes the share true; on one with time left there is none.
+    /// The pause makes the share true.
     #[test]
-    fn pauses_only_when_the_core_is_full() {
-        assert_eq!(pause_us([500, 0, 500, 500], 100), 0, "alone: no task to stand aside for");
-        assert_eq!(pause_us([500, 400, 900, 4000], 100), 0, "the core has time");
-        assert_eq!(pause_us([500, 5000, 5500, 5500], 100), 5000);
-        assert_eq!(pause_us([500, 500, 1000, 1000], 1000), 500);
-        assert_eq!(pause_us([500, 500, 1000, 1000], 1), PAUSE_MAX.as_micros());
-    }
-
-    /// What another job and the executor take is no time that the core has left.
-    #[test]
-    fn pauses_on_a_core_that_others_fill() {
-        assert_eq!(pause_us([200, 400, 1000, 1000], 100), 2000);
-        assert_eq!(pause_us([200, 400, 800, 1000], 100), 2000);
-        assert_eq!(pause_us([200, 400, 799, 1000], 100), 0);
-    }
-
-    #[test]
-    fn a_core_that_spins_is_not_busy_and_serves_no_one() {
-        let us = Duration::from_micros;
-        let at = Instant::now();
-        let times = |us_: [u64; 3], after| {
-            let [served, awake, spun] = us_.map(us);
-            CoreTimes { at: at + us(after), served, awake, spun }
+    fn a_pause_is_as_many_slices_as_requests_have_shares_for_one() {
+        let pause_us = |own, shares| {
+            let (own, whole) = (Duration::from_micros(own), Duration::from_micros(5500));
+            Turn { own, served: whole - own, whole }.pause(shares).as_micros()
         };
-        let (began, ended) = (times([100, 300, 50], 0), times([700, 1200, 550], 1000));
-        let turn = Turn::between(began, ended, at + us(800));
-        assert_eq!((turn.own, turn.whole), (us(200), us(1000)));
-        assert_eq!((turn.served, turn.busy), (us(100), us(400)));
+        assert_eq!((pause_us(500, 100), pause_us(500, 1000), pause_us(0, 100)), (5000, 500, 0));
+        assert_eq!(pause_us(500, 1), PAUSE_MAX.as_micros());
     }
 
     #[test]
     fn slices_are_short_while_requests_come() {
         let us = Duration::from_micros;
-        let (own, busy, whole) = (us(500), us(1000), us(1000));
-        let after = |served| Turn { own, served: us(served), busy, whole };
+        let after = |served| Turn { own: us(500), served: us(served), whole: us(1000) };
         assert_eq!(after(0).next_slice(SLICE), SLICE);
         assert_eq!(after(4).next_slice(SLICE), SLICE);
         assert_eq!(after(5).next_slice(SLICE), READ_SLICE);

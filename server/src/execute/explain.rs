@@ -131,7 +131,7 @@ impl Executor {
     }
 
     async fn sources_here(&self, command: &ReadCommand) -> Option<ReadSources> {
-        let yielder = self.shard.runtime().yielder(Group::Requests);
+        let yielder = self.shard.runtime().yielder(Group::Background);
         // The only error is a table that another change of the schema has taken.
         self.shard.engine().read_sources(command, || yielder.yield_if_due()).await.ok()
     }

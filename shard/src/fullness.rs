@@ -1,0 +1,131 @@
+//! Whether a core is full: then what computes for long stands aside for requests (`yielder.rs`).
+//!
+//! ```text
+//! has time ──── 100 ms ───► full? ─no─► has time (jobs take all that is left)
+//!                             └──yes──► full ── 20 ms, jobs keep to their shares ──► full? ..
+//! ```
+//!
+//! A job that does not stand aside fills any core. So a core that seems full is looked at again while jobs stand aside:
+//! if it is not full then, they need not.
+//!
+//! A core is full if its thread had a processor, or waited for one, for 80 % of the time, spinning left out, and
+//! requests ran for 10 %. What tasks took of the time would say too little: the executor and the kernel, which serves
+//! its rings, take a fifth and more beside. All jobs of a core ask the same `Fullness`: what one has found the next one
+//! knows. Time in which the host of a virtual machine ran others is not known, and counts as idle.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::limits::{FULL_INTERVAL, ROOM_INTERVAL};
+
+/// A core is full from so many percent of its time on: the host of a virtual machine takes some of the rest.
+const FULL_PERCENT: u32 = 80;
+/// Requests that take a smaller part of the core have it when they want it.
+const SERVED_DIVISOR: u32 = 10;
+
+/// What a core had done at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CoreTimes {
+    pub(crate) at: Instant,
+    /// How long it had worked for clients.
+    pub(crate) served: Duration,
+    /// How long its thread had had a processor or waited for one.
+    pub(crate) awake: Duration,
+    /// How long it had looked for work and found none, in `served` and in `awake`.
+    pub(crate) spun: Duration,
+}
+
+impl CoreTimes {
+    /// How long the core worked for clients since then.
+    pub(crate) fn served_since(&self, then: &CoreTimes) -> Duration {
+        self.served.saturating_sub(then.served).saturating_sub(self.spun_since(then))
+    }
+
+    /// How long its thread had a processor since then, or waited for one, and did not spin.
+    fn busy_since(&self, then: &CoreTimes) -> Duration {
+        self.awake.saturating_sub(then.awake).saturating_sub(self.spun_since(then))
+    }
+
+    fn spun_since(&self, then: &CoreTimes) -> Duration {
+        self.spun.saturating_sub(then.spun)
+    }
+}
+
+/// Of one core.
+#[derive(Debug, Default)]
+pub(crate) struct Fullness {
+    is_full: Cell<bool>,
+    /// When the core was judged last.
+    judged: Cell<Option<CoreTimes>>,
+}
+
+impl Fullness {
+    /// Whether the core is full, as it was judged last; it is judged when that is due.
+    pub(crate) fn is_full(&self, now: CoreTimes) -> bool {
+        let Some(then) = self.judged.get() else {
+            self.judged.set(Some(now));
+            return false;
+        };
+        let whole = now.at.saturating_duration_since(then.at);
+        let due = if self.is_full.get() { FULL_INTERVAL } else { ROOM_INTERVAL };
+        if whole >= due {
+            let is_busy = now.busy_since(&then) * 100 >= whole * FULL_PERCENT;
+            let serves = now.served_since(&then) * SERVED_DIVISOR >= whole;
+            self.is_full.set(is_busy && serves);
+            self.judged.set(Some(now));
+        }
+        self.is_full.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A core over some time, in which it was awake and served so many percent of each moment.
+    struct Core(CoreTimes, Fullness);
+
+    impl Core {
+        fn new() -> Core {
+            let (served, awake, spun) = Default::default();
+            let begin = CoreTimes { at: Instant::now(), served, awake, spun };
+            let core = Core(begin, Fullness::default());
+            assert!(!core.1.is_full(begin), "nothing is known yet");
+            core
+        }
+
+        fn after(&mut self, time: Duration, [served, awake, spun]: [u32; 3]) -> bool {
+            self.0.at += time;
+            self.0.served += time * served / 100;
+            self.0.awake += time * awake / 100;
+            self.0.spun += time * spun / 100;
+            self.1.is_full(self.0)
+        }
+    }
+
+    #[test]
+    fn a_core_is_full_from_eight_tenths_of_its_time_on() {
+        for (times, is_full) in [
+            ([50, 80, 0], true),
+            ([50, 79, 0], false),
+            ([10, 100, 0], true),
+            ([9, 100, 0], false),
+            ([50, 100, 30], false),
+            ([40, 100, 15], true),
+            ([24, 100, 15], false),
+        ] {
+            assert_eq!(Core::new().after(ROOM_INTERVAL, times), is_full, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn a_core_that_jobs_filled_is_looked_at_again_while_they_stand_aside() {
+        let mut core = Core::new();
+        assert!(!core.after(ROOM_INTERVAL - FULL_INTERVAL, [20, 100, 0]), "not due yet");
+        assert!(core.after(FULL_INTERVAL, [20, 100, 0]));
+        assert!(core.after(FULL_INTERVAL / 2, [20, 40, 0]), "not due yet");
+        assert!(!core.after(FULL_INTERVAL / 2, [20, 40, 0]), "it has time");
+        assert!(core.after(ROOM_INTERVAL, [90, 100, 0]));
+        assert!(core.after(FULL_INTERVAL, [85, 100, 0]), "requests alone fill it");
+    }
+}
