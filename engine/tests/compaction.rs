@@ -18,7 +18,8 @@ use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Deletion, Schema, Token};
 
 use crate::shard::{
-    self, LATER_S, TABLE, config, key_value, make, on_sim, run_jobs, schema_of, select_all,
+    self, LATER_S, TABLE, config, flush, key_value, make, merge_whole, on_sim, run_jobs, schema_of,
+    select_all,
 };
 
 const KEYS: u8 = 40;
@@ -104,7 +105,7 @@ impl Shard {
             let value = (!(key ^ round).is_multiple_of(5)).then_some(round);
             self.write(key, value).await;
         }
-        self.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&self.engine).await;
     }
 
     async fn check(&self) {
@@ -189,7 +190,7 @@ fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
         for key in 0..KEYS {
             shard.write(key, None).await;
         }
-        shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&shard.engine).await;
         run_jobs(&shard.engine, 105).await;
         assert_eq!(shard.files(), 1, "tombstones in their grace stay");
         run_jobs(&shard.engine, LATER_S).await;
@@ -212,7 +213,7 @@ fn a_file_is_not_merged_again_for_tombstones_that_stay() {
             shard.engine.set_fragment_bytes_min(fragment_bytes);
             shard.write(1, None).await;
             shard.write(1, Some(1)).await;
-            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+            flush(&shard.engine).await;
             let mut jobs = 0;
             while let Some(job) = shard.engine.next_job(LATER_S) {
                 shard.engine.run(job, LATER_S, async || yield_now().await).await.unwrap();
@@ -238,11 +239,8 @@ fn tombstones_go_when_tombstone_gc_says() {
             let mut shard = Shard::create_with(&disk, &exec, &schema_with(mode)).await;
             shard.write(1, Some(1)).await;
             shard.write(1, None).await;
-            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
-            let request = shard.engine.request_major(TABLE);
-            let pause = async || yield_now().await;
-            while !shard.engine.compact_major(&request, now_s, pause).await.unwrap() {}
-            drop(request);
+            flush(&shard.engine).await;
+            merge_whole(&shard.engine, now_s).await;
             run_jobs(&shard.engine, now_s).await;
             assert_eq!(shard.files(), files, "{mode:?} at {now_s}");
             shard.check().await;
@@ -258,12 +256,9 @@ fn a_tombstone_stays_for_a_value_of_the_same_timestamp_in_memory() {
             let schema = schema_with(TombstoneGc::Immediate);
             let shard = Shard::create_with(&disk, &exec, &schema).await;
             shard::write(&shard.engine, &record(1, None, 7)).await.unwrap();
-            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+            flush(&shard.engine).await;
             shard::write(&shard.engine, &record(1, Some(1), timestamp)).await.unwrap();
-            let request = shard.engine.request_major(TABLE);
-            let pause = async || yield_now().await;
-            while !shard.engine.compact_major(&request, LATER_S, pause).await.unwrap() {}
-            drop(request);
+            merge_whole(&shard.engine, LATER_S).await;
             run_jobs(&shard.engine, LATER_S).await;
             assert_eq!(shard.files(), u64::from(stays), "a value of {timestamp}");
             assert_eq!(all(&shard.engine).await.len(), usize::from(!stays));
@@ -459,10 +454,10 @@ fn with_no_space_for_a_merge_tombstones_are_purged() {
         for key in 0..KEYS {
             shard.write(key, (key == 0).then_some(1)).await;
         }
-        shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&shard.engine).await;
         for round in 1..4 {
             shard.write(round, Some(round)).await;
-            shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+            flush(&shard.engine).await;
         }
         let partitions = || shard.engine.table_size(TABLE).unwrap().partitions;
         assert_eq!((shard.files(), partitions()), (4, u64::from(KEYS) + 3));
@@ -635,7 +630,7 @@ fn files_that_were_removed_without_a_merge_are_remembered_too() {
     on_sim(1, async |_, disk, exec| {
         let mut shard = Shard::create(&disk, &exec).await;
         shard.write(1, None).await;
-        shard.engine.flush_all(1, async || yield_now().await).await.unwrap();
+        flush(&shard.engine).await;
         let bytes = shard.engine.table_size(TABLE).unwrap().bytes;
         run_jobs(&shard.engine, LATER_S).await;
         assert_eq!(shard.files(), 0);

@@ -130,7 +130,15 @@ fn a_write_that_has_waited_too_long_is_refused_and_never_there() {
     });
 }
 
-/// How many writes of those are refused that wait.
+/// Lets 300 more writes wait, from ticket 1000 on, behind those of [`flood`]; the ticket of the first that waits.
+async fn flood_more(engine: &Engine) -> u64 {
+    settle().await;
+    let waits = engine.writes_deferred();
+    (0..300).for_each(|i| assert_eq!(engine.write(&record(1, b"v", 1), 1000 + i), Ok(())));
+    160 - waits as u64
+}
+
+/// The tickets of the waiting writes that were refused for this reason.
 fn refused(engine: &Engine, why: &Result<(), engine::Error>) -> Vec<u64> {
     let mut done = Vec::new();
     engine.take_completed(&mut done);
@@ -141,9 +149,7 @@ fn refused(engine: &Engine, why: &Result<(), engine::Error>) -> Vec<u64> {
 #[test]
 fn writes_that_waited_too_long_are_refused_some_at_a_time() {
     flood(async |engine| {
-        settle().await;
-        let waits = engine.writes_deferred();
-        (0..300).for_each(|i| assert_eq!(engine.write(&record(1, b"v", 1), 1000 + i), Ok(())));
+        let first = flood_more(&engine).await;
         let (until, most) = (engine.stats().writes_deferred, engine::limits::DEFERRED_AT_ONCE_MAX);
         let why = Err(engine::Error::Overloaded("no space came in time"));
         let mut all = Vec::new();
@@ -156,7 +162,6 @@ fn writes_that_waited_too_long_are_refused_some_at_a_time() {
                 break;
             }
         }
-        let first = 160 - waits as u64;
         assert_eq!(all, (first..160).chain(1000..1300).collect::<Vec<_>>(), "each, in order");
         assert!(!engine.give_up_deferred(until) && engine.writes_deferred() == 0);
     });
@@ -166,9 +171,7 @@ fn writes_that_waited_too_long_are_refused_some_at_a_time() {
 #[test]
 fn writes_that_wait_on_a_full_disk_are_refused_some_at_a_time() {
     flood(async |engine| {
-        settle().await;
-        let waits = engine.writes_deferred();
-        (0..300).for_each(|i| assert_eq!(engine.write(&record(1, b"v", 1), 1000 + i), Ok(())));
+        let first = flood_more(&engine).await;
         let why = Err(engine::Error::DiskFull { file: "new writes".into() });
         refused(&engine, &why);
         // What is free is kept aside.
@@ -177,7 +180,6 @@ fn writes_that_wait_on_a_full_disk_are_refused_some_at_a_time() {
         assert!(all.len() <= engine::limits::DEFERRED_AT_ONCE_MAX, "{} at once", all.len());
         settle().await;
         all.extend(refused(&engine, &why));
-        let first = 160 - waits as u64;
         assert_eq!(all, (first..160).chain(1000..1300).collect::<Vec<_>>(), "each, in order");
         assert_eq!(engine.writes_deferred(), 0);
     });

@@ -1,7 +1,7 @@
 //! How a task that computes for long shares the core: it stops by itself, after each slice of its time.
 //!
 //! ```text
-//! slice ─► core has time?  ─yes─► serve the rings, go on          (6 µs in 200, or in 500 if no requests come)
+//! slice ─► core has time?  ─yes─► serve the rings, go on          (7 µs in 200, or in 500 if no requests come)
 //!                │
 //!                └─no──► stand aside until the group's share is not exceeded
 //! ```
@@ -96,8 +96,8 @@ impl Yielder {
 
 /// From the end of one slice to the end of the next.
 struct Turn {
-    /// How long the group ran in the slice. The executor counts a run when it ends: the last one of a slice counts in
-    /// the next.
+    /// How long the group ran in the slice, but for its last run: the executor counts a run when it ends, and so in the
+    /// slice that follows.
     own: Duration,
     /// How long the core worked for clients.
     served: Duration,
@@ -122,6 +122,17 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A flush that stood aside for the writes that waited for it took a load from 60,000 to 43,000 writes a second.
+    #[test]
+    fn a_flush_never_stands_aside() {
+        let core = crate::runtime::CoreConfig::new("flush", None);
+        let core = crate::runtime::launch(core, |runtime| async move {
+            let stands_aside = |group| runtime.yielder(group).shares.is_some();
+            assert_eq!(Group::ALL.map(stands_aside), Group::ALL.map(|group| group != Group::Flush));
+        });
+        core.unwrap().join().unwrap().unwrap();
+    }
 
     /// The pause makes the share true.
     #[test]

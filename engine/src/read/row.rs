@@ -269,8 +269,8 @@ impl Read<'_> {
         of_row.min(of_stat).max(covered_until(found.deletion))
     }
 
-    /// The same for a row of `count` columns: until just before its oldest cell if it has all of them, or as far as it is
-    /// deleted.
+    /// The same for a row of `count` columns: one less than the timestamp of its oldest cell if it has all of them, or
+    /// the timestamp of the deletion that covers it, whichever is newer.
     ///
     /// One cell must be alive: if none is, an older row marker decides whether there is a row at all. Of a table
     /// with materialized views one must be alive for ever: else the marker decides how long, of their rows, too.

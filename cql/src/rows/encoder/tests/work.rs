@@ -18,6 +18,19 @@ fn check_limit(
     assert!(error.starts_with(TOO_MUCH_WORK), "{what}: {error}");
 }
 
+/// Selects `part` so many times from the row of key `row`, with `value` for each `?`.
+fn select(
+    db: &mut Database,
+    (part, times): (&str, usize),
+    row: i32,
+    value: &[u8],
+) -> crate::Result<String> {
+    let mut values = ValueList::new();
+    (0..times * part.matches('?').count()).for_each(|_| values.push(Value::Bytes(value)));
+    let selected = vec![part; times].join(", ");
+    db.run(&format!("SELECT {selected} FROM t WHERE k = {row}"), &values)
+}
+
 /// Before: a hash of one value of 16 MiB, 800 times, took a core seconds in one step, and so did a thousand logarithms
 /// of 1000 digits, and numbers of 60 KB as JSON.
 #[test]
@@ -123,14 +136,8 @@ fn keys_that_take_long_to_compare_count_what_they_take() {
         (2, "f[1.25]", 200, 2_000),
         (2, "s[1.25..]", 200, 2_000),
     ] {
-        let run = |times: usize| {
-            let mut values = ValueList::new();
-            let value = if part.starts_with('b') { &blob } else { &decimal };
-            (0..times * part.matches('?').count()).for_each(|_| values.push(Value::Bytes(value)));
-            let selected = vec![part; times].join(", ");
-            db.run(&format!("SELECT {selected} FROM t WHERE k = {row}"), &values)
-        };
-        check_limit(part, (taken, refused), run);
+        let value = if part.starts_with('b') { &blob } else { &decimal };
+        check_limit(part, (taken, refused), |times| select(&mut db, (part, times), row, value));
     }
 }
 
@@ -142,12 +149,7 @@ fn keys_of_types_of_many_fields_count_what_they_take() {
     let mut db = Database::with(&format!("k int PRIMARY KEY, m map<frozen<tuple<{fields}>>, int>"));
     db.ok("INSERT INTO t (k) VALUES (1)");
     let null = (-1i32).to_be_bytes();
-    let run = |times: usize| {
-        let mut values = ValueList::new();
-        (0..times).for_each(|_| values.push(Value::Bytes(&null)));
-        let selected = vec!["m[?]"; times].join(", ");
-        db.run(&format!("SELECT {selected} FROM t WHERE k = 1"), &values)
-    };
+    let run = |times| select(&mut db, ("m[?]", times), 1, &null);
     check_limit("8,000 units each", (100, 4_400), run);
 }
 
