@@ -37,6 +37,7 @@ struct Outstanding {
     alarms: RefCell<BTreeSet<(Instant, u64)>>,
     earliest: Cell<Option<Instant>>,
     slept: Cell<Duration>,
+    slept_in_executor: Cell<Duration>,
     spun: Cell<Duration>,
     next_alarm: Cell<u64>,
 }
@@ -64,6 +65,16 @@ pub(crate) fn note_slept(time: Duration) {
 /// How long the pass of this core has slept where the executor took it for work.
 pub(crate) fn slept() -> Duration {
     HERE.with(|here| here.slept.get())
+}
+
+/// Notes that the executor slept so long while the pass waited in it.
+pub(crate) fn note_slept_in_executor(time: Duration) {
+    HERE.with(|here| here.slept_in_executor.set(here.slept_in_executor.get() + time));
+}
+
+/// How long this core has slept, wherever.
+pub(crate) fn slept_in_all() -> Duration {
+    HERE.with(|here| here.slept.get() + here.slept_in_executor.get())
 }
 
 /// Notes that the pass looked for work for `time`, found none, and nothing else ran.

@@ -162,8 +162,8 @@ impl Runtime {
     pub(crate) fn times(&self) -> CoreTimes {
         let ran = self.runtime_of(Group::Requests) + self.runtime_of(Group::Log);
         let served = ran.saturating_sub(outstanding::slept());
-        let (awake, spun) = (self.stalls.awake(), outstanding::spun());
-        CoreTimes { at: Instant::now(), served, awake, spun }
+        let (awake, slept) = (self.stalls.awake(), outstanding::slept_in_all());
+        CoreTimes { at: Instant::now(), served, awake, slept, spun: outstanding::spun() }
     }
 
     /// Runs `future` in the group of `work` until it ends. It starts at the next turn of that group's queue, and each
