@@ -1,4 +1,6 @@
 //! Compaction inside a shard: it changes how many files there are and nothing that a reader sees.
+//!
+//! In files of their own: tombstones (`compaction/tombstones.rs`), what is told of merges (`compaction/history.rs`).
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
@@ -21,6 +23,9 @@ use crate::shard::{
     self, LATER_S, TABLE, config, flush, key_value, make, merge_whole, on_sim, run_jobs, schema_of,
     select_all,
 };
+
+mod history;
+mod tombstones;
 
 const KEYS: u8 = 40;
 /// Bytes of a value, which are all the same.
@@ -176,92 +181,6 @@ fn writes_and_reads_go_on_meanwhile() {
             shard.check().await;
             run_jobs(&shard.engine, 1).await;
             shard.check().await;
-        });
-    }
-}
-
-#[test]
-fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
-    on_sim(1, async |_, disk, exec| {
-        let mut shard = Shard::create(&disk, &exec).await;
-        for round in 0..3 {
-            shard.round(round).await;
-        }
-        for key in 0..KEYS {
-            shard.write(key, None).await;
-        }
-        flush(&shard.engine).await;
-        run_jobs(&shard.engine, 105).await;
-        assert_eq!(shard.files(), 1, "tombstones in their grace stay");
-        run_jobs(&shard.engine, LATER_S).await;
-        assert_eq!(shard.files(), 0);
-        shard.check().await;
-    });
-}
-
-/// Before: a partition longer than its strategy's fragments, with a tombstone that a merge keeps there, was merged into
-/// itself again and again for it. Seed 205846883233002 of the simulator.
-#[test]
-fn a_file_is_not_merged_again_for_tombstones_that_stay() {
-    for fragment_bytes in [100, 200, 300, 10_000] {
-        on_sim(1, async move |_, disk, exec| {
-            let compaction = Compaction::of_class(Class::Leveled);
-            let options =
-                TableOptions { gc_grace_seconds: 10, compaction, ..TableOptions::default() };
-            let schema = schema_of([key_value(options)]);
-            let mut shard = Shard::create_with(&disk, &exec, &schema).await;
-            shard.engine.set_fragment_bytes_min(fragment_bytes);
-            shard.write(1, None).await;
-            shard.write(1, Some(1)).await;
-            flush(&shard.engine).await;
-            let mut jobs = 0;
-            while let Some(job) = shard.engine.next_job(LATER_S) {
-                shard.engine.run(job, LATER_S, async || yield_now().await).await.unwrap();
-                jobs += 1;
-                assert!(jobs < 20, "work without an end, with fragments of {fragment_bytes}");
-            }
-            shard.check().await;
-        });
-    }
-}
-
-/// Tombstones are of second 100, their grace ends with second 110.
-#[test]
-fn tombstones_go_when_tombstone_gc_says() {
-    for (mode, now_s, files) in [
-        (TombstoneGc::Timeout, 110, 1),
-        (TombstoneGc::Timeout, 111, 0),
-        (TombstoneGc::Disabled, LATER_S, 1),
-        (TombstoneGc::Immediate, 99, 1),
-        (TombstoneGc::Immediate, 100, 0),
-    ] {
-        on_sim(1, async move |_, disk, exec| {
-            let mut shard = Shard::create_with(&disk, &exec, &schema_with(mode)).await;
-            shard.write(1, Some(1)).await;
-            shard.write(1, None).await;
-            flush(&shard.engine).await;
-            merge_whole(&shard.engine, now_s).await;
-            run_jobs(&shard.engine, now_s).await;
-            assert_eq!(shard.files(), files, "{mode:?} at {now_s}");
-            shard.check().await;
-        });
-    }
-}
-
-/// A tombstone covers what has its timestamp, too: with it gone, the value that memory holds would be seen.
-#[test]
-fn a_tombstone_stays_for_a_value_of_the_same_timestamp_in_memory() {
-    for (timestamp, stays) in [(6, true), (7, true), (8, false)] {
-        on_sim(1, async move |_, disk, exec| {
-            let schema = schema_with(TombstoneGc::Immediate);
-            let shard = Shard::create_with(&disk, &exec, &schema).await;
-            shard::write(&shard.engine, &record(1, None, 7)).await.unwrap();
-            flush(&shard.engine).await;
-            shard::write(&shard.engine, &record(1, Some(1), timestamp)).await.unwrap();
-            merge_whole(&shard.engine, LATER_S).await;
-            run_jobs(&shard.engine, LATER_S).await;
-            assert_eq!(shard.files(), u64::from(stays), "a value of {timestamp}");
-            assert_eq!(all(&shard.engine).await.len(), usize::from(!stays));
         });
     }
 }
@@ -448,35 +367,6 @@ fn writers_are_slowed_while_too_many_runs_wait_to_be_merged() {
 }
 
 #[test]
-fn with_no_space_for_a_merge_tombstones_are_purged() {
-    on_sim(1, async |sim, disk, exec| {
-        let mut shard = Shard::create(&disk, &exec).await;
-        for key in 0..KEYS {
-            shard.write(key, (key == 0).then_some(1)).await;
-        }
-        flush(&shard.engine).await;
-        for round in 1..4 {
-            shard.write(round, Some(round)).await;
-            flush(&shard.engine).await;
-        }
-        let partitions = || shard.engine.table_size(TABLE).unwrap().partitions;
-        assert_eq!((shard.files(), partitions()), (4, u64::from(KEYS) + 3));
-        let quota = |bytes| Faults { quota_bytes: Some(bytes), ..Faults::default() };
-        sim.set_faults(quota(1 << 30));
-        let used_bytes = (1 << 30) - disk.free_space().await.unwrap().free_bytes;
-        // Enough for one file, and not for a merge of the four.
-        sim.set_faults(quota(used_bytes + 12_000));
-        let job = shard.engine.next_job(LATER_S).unwrap();
-        shard.engine.run(job, LATER_S, async || yield_now().await).await.unwrap();
-        assert_eq!((shard.files(), partitions()), (4, 4), "tombstones alone are purged");
-        sim.set_faults(Faults::default());
-        run_jobs(&shard.engine, LATER_S).await;
-        assert_eq!((shard.files(), partitions()), (1, 4));
-        shard.check().await;
-    });
-}
-
-#[test]
 fn a_cut_that_is_made_while_the_disk_is_asked_is_seen_by_the_next_plan() {
     for seed in 0..40 {
         on_sim(seed, async move |sim, disk, exec| {
@@ -548,95 +438,5 @@ fn while_a_table_is_wanted_whole_no_other_merge_of_it_begins() {
         run_jobs(&shard.engine, 1).await;
         assert!(shard.files() < 4);
         shard.check().await;
-    });
-}
-
-/// What a merge of the table showed of itself at each of its pauses, in bytes of all that it merges.
-async fn seen_of_a_merge(engine: &Engine, now_s: u32) -> (Vec<(u64, u64)>, engine::Result<()>) {
-    let seen = RefCell::new(Vec::new());
-    let job = engine.next_job(now_s).unwrap();
-    let pause = async || {
-        let running = engine.running_merges();
-        assert_eq!(running.len(), 1, "{running:?}");
-        let status = &running[0];
-        assert_eq!((status.merge.table, &*status.merge.keyspace_name), (TABLE, "ks"));
-        assert_eq!((&*status.merge.table_name, status.merge.begun_s), ("t", now_s));
-        assert_eq!(status.sstables, 4);
-        assert!(status.total_file_bytes > 0);
-        seen.borrow_mut().push((status.merged_bytes, status.total_bytes));
-        yield_now().await;
-    };
-    let result = engine.run(job, now_s, pause).await;
-    engine.date_merges(now_s + 5);
-    (seen.into_inner(), result)
-}
-
-#[test]
-fn a_running_merge_tells_how_far_it_is_and_is_remembered_when_it_has_ended() {
-    on_sim(1, async |_, disk, exec| {
-        let mut shard = Shard::create(&disk, &exec).await;
-        shard.engine.set_fragment_bytes_min(1);
-        for round in 0..4 {
-            shard.round(round).await;
-        }
-        let bytes = shard.engine.table_size(TABLE).unwrap().bytes;
-        let (seen, result) = seen_of_a_merge(&shard.engine, 1).await;
-        result.unwrap();
-        let steps: Vec<u64> = seen.iter().map(|(merged, _)| *merged).collect();
-        assert!(steps.is_sorted(), "{steps:?}");
-        let risen: BTreeSet<u64> = steps.iter().copied().collect();
-        assert!(risen.len() > 5, "{steps:?}");
-        let (last, total) = *seen.last().unwrap();
-        assert!(last <= total && last > total / 2, "{seen:?}");
-        assert_eq!(shard.engine.running_merges(), []);
-        let ended = shard.engine.ended_merges();
-        assert_eq!(ended.len(), 1);
-        assert_eq!((ended[0].merge.number, ended[0].ended_s), (1, Some(6)));
-        assert_eq!(ended[0].file_bytes_in, bytes);
-        assert_eq!(ended[0].file_bytes_out, shard.engine.table_size(TABLE).unwrap().bytes);
-    });
-}
-
-#[test]
-fn a_merge_that_has_failed_is_listed_no_more_and_did_nothing() {
-    on_sim(1, async |sim, disk, exec| {
-        let mut shard = Shard::create(&disk, &exec).await;
-        for round in 0..4 {
-            shard.round(round).await;
-        }
-        // Behind the counting of the names of its four files.
-        sim.set_faults(Faults {
-            fail_op: Some(7),
-            fail_errno: Some(libc::EIO),
-            ..Faults::default()
-        });
-        let (_, result) = seen_of_a_merge(&shard.engine, 1).await;
-        sim.set_faults(Faults::default());
-        assert!(result.is_err());
-        assert_eq!(shard.engine.running_merges(), []);
-        assert_eq!(shard.engine.ended_merges(), []);
-        // It is tried again.
-        run_jobs(&shard.engine, 1000).await;
-        shard.engine.date_merges(1001);
-        let ended = shard.engine.ended_merges();
-        assert_eq!(ended.len(), 1);
-        assert_eq!((ended[0].merge.number, ended[0].merge.begun_s), (2, 1000));
-        shard.check().await;
-    });
-}
-
-#[test]
-fn files_that_were_removed_without_a_merge_are_remembered_too() {
-    on_sim(1, async |_, disk, exec| {
-        let mut shard = Shard::create(&disk, &exec).await;
-        shard.write(1, None).await;
-        flush(&shard.engine).await;
-        let bytes = shard.engine.table_size(TABLE).unwrap().bytes;
-        run_jobs(&shard.engine, LATER_S).await;
-        assert_eq!(shard.files(), 0);
-        let ended = shard.engine.ended_merges();
-        assert_eq!(ended.len(), 1);
-        assert_eq!((ended[0].file_bytes_in, ended[0].file_bytes_out), (bytes, 0));
-        assert_eq!(ended[0].ended_s, None, "only the owner knows when");
     });
 }
