@@ -1,5 +1,6 @@
 //! What reads cost in device reads, counted: ranges over runs of parts, slices of wide partitions and of time series,
-//! and rows behind deleted stretches. Each question is asked of a shard that was just opened, so nothing is cached.
+//! and rows behind deleted stretches (`read_costs/deleted.rs`). Each question is asked of a shard that was just opened,
+//! so nothing is cached.
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
@@ -18,6 +19,8 @@ use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Deletion, Schema, Token, TokenRange};
 
 use crate::shard::{self, TABLE, flush, make, merge_whole, schema_of, select_all};
+
+mod deleted;
 
 const KEY: i64 = 5;
 
@@ -290,41 +293,50 @@ fn what_is_far_away_in_memory_opens_no_file_before_it() {
     assert_eq!((taken, cost), (vec![(0, 0)], 1));
 }
 
-/// The deletion is in a newer file, or in the memtable; of a stretch, or of all that was there.
+/// Before: with one file over all windows, the first row opened all of them.
 #[test]
-fn rows_behind_a_deleted_stretch_are_sought() {
-    const ROWS: i32 = 60_000;
-    let fill = async |engine: &Engine| {
-        for part in 0..30 {
-            write(engine, &rows(KEY, part * 2000..(part + 1) * 2000, 1)).await;
-        }
-        flush(engine).await;
-    };
-    let stretches = [delete(KEY, 0..ROWS - 10, 2), delete(KEY, 10..ROWS, 2)];
-    let whole = change(KEY, |m| m.delete_partition(Deletion { timestamp: 2, local_s: 1 }));
-    let newer = rows(KEY, ROWS..ROWS + 3, 3);
-    let in_memory = filled(fill);
-    for (stretch, reversed, wanted) in
-        [(0, false, list(ROWS - 10..ROWS)), (1, true, list((0..10).rev()))]
-    {
-        let question = of_key(0..i32::MAX, 10, reversed);
-        let (rows, cost) = question.ask(&in_memory, vec![stretches[stretch].clone()]);
-        assert_eq!(rows, wanted);
-        assert!(cost <= 10, "{cost} reads behind a stretch in memory, {reversed}");
-        let record = stretches[stretch].clone();
-        let on_disk = filled(async move |engine| {
-            fill(engine).await;
-            write(engine, &record).await;
+fn a_file_that_lies_over_all_windows_opens_none_of_them_early() {
+    let sim = filled(async |engine| {
+        for window in 0..30 {
+            write(engine, &rows(KEY, window * 1000..(window + 1) * 1000, 1)).await;
             flush(engine).await;
-        });
-        let (rows, cost) = question.ask(&on_disk, Vec::new());
-        assert_eq!(rows, wanted);
-        assert!(cost <= 10, "{cost} reads behind a stretch in a file, {reversed}");
+        }
+        let late = [rows(KEY, 10..11, 2), rows(KEY, 29_990..29_991, 2)];
+        write(engine, &late.concat()).await;
+        flush(engine).await;
+    });
+    for (first, reversed) in [(0, false), (29_999, true)] {
+        let (rows, cost) = of_key(0..i32::MAX, 1, reversed).ask(&sim, Vec::new());
+        assert_eq!(rows, list(first..first + 1));
+        assert!(cost <= 3, "{cost} reads, {reversed}");
     }
-    let question = of_key(0..i32::MAX, 10, false);
-    let (rows, cost) = question.ask(&in_memory, vec![whole, newer]);
-    assert_eq!(rows, list(ROWS..ROWS + 3));
-    assert!(cost <= 10, "{cost} reads of a deleted partition");
+}
+
+/// Before: files of one partition that touch at their ends, as those of two flushes do, were opened two at a time.
+#[test]
+fn a_slice_inside_one_of_the_files_that_touch_opens_that_one() {
+    const ROWS: i32 = 20_000;
+    let sim = filled(async |engine| {
+        for file in 0..3 {
+            // Twenty rows lie in two files each, as those that were in flight when a memtable was flushed.
+            for part in 0..20 {
+                let first = file * ROWS + part * ROWS / 20;
+                write(engine, &rows(KEY, first - 20..first + ROWS / 20, i64::from(file))).await;
+            }
+            flush(engine).await;
+        }
+        assert_eq!(engine.table_size(TABLE).unwrap().sstables, 3);
+    });
+    let middle = ROWS + ROWS / 2;
+    for reversed in [false, true] {
+        let slice = if reversed { -20..middle } else { middle..3 * ROWS };
+        let (taken, cost) = of_key(slice, 10, reversed).ask(&sim, Vec::new());
+        let wanted =
+            if reversed { list((middle - 10..middle).rev()) } else { list(middle..middle + 10) };
+        assert_eq!(taken, wanted);
+        // A node of the index and a block.
+        assert!(cost <= 2, "{cost} reads, {reversed}");
+    }
 }
 
 /// One partition in fragments of a run, each of several blocks.
@@ -338,24 +350,6 @@ async fn merge_into_fragments(engine: &Engine, rows_count: i32) {
 }
 
 const FRAGMENT_BYTES: u64 = 50_000;
-
-/// A range deletion over all fragments but the ends of the partition.
-#[test]
-fn a_stretch_that_is_deleted_in_many_fragments_is_sought_in_each() {
-    const ROWS: i32 = 100_000;
-    let sim = filled(async |engine| {
-        merge_into_fragments(engine, ROWS).await;
-        let size = engine.table_size(TABLE).unwrap();
-        assert!(size.sstables > 10 && size.runs == 1, "{size:?}");
-    });
-    let range = Partitions::Range(TokenRange::ALL);
-    let wanted = list((0..10).chain(ROWS - 10..ROWS));
-    let question = Question { partitions: range, ..of_key(0..i32::MAX, 20, false) };
-    let (rows, reads, bytes) = question.ask_bytes(&sim, vec![delete(KEY, 10..ROWS - 10, 2)]);
-    assert_eq!(rows, wanted);
-    println!("{reads} reads, {bytes} bytes");
-    assert!(bytes < 1 << 20, "{reads} reads, {bytes} bytes");
-}
 
 /// A merge of all fragments is at the first of them: what lies behind it is as unread as before.
 #[test]
@@ -390,34 +384,6 @@ fn the_first_row_of_a_partition_that_is_merged_costs_no_read_of_its_later_fragme
         println!("{cost} reads from {}", slice.start);
         assert!(cost <= 10, "{cost} reads of one row");
     }
-}
-
-/// Without a disk read and without a pause: otherwise `read_cached` says `WouldBlock`.
-#[test]
-fn rows_behind_a_stretch_that_is_deleted_in_memory_are_read_at_once() {
-    let sim = SimDisk::new(1, Faults::default());
-    let (disk, exec) = (Disk::Sim(sim), SimExec::new(1));
-    let inner = exec.clone();
-    exec.run(async move {
-        make(&disk, &config()).await;
-        let engine = open(&disk, &inner).await;
-        for part in 0..20 {
-            write(&engine, &rows(KEY, part * 1000..(part + 1) * 1000, 1)).await;
-        }
-        write(&engine, &delete(KEY, 10..19_990, 2)).await;
-        write(&engine, &rows(KEY, 12_345..12_346, 3)).await;
-        for (slice, limit, reversed, wanted) in [
-            (10..20_000, 2, false, list([12_345, 19_990].into_iter())),
-            (0..19_990, 2, true, list([12_345, 9].into_iter())),
-        ] {
-            let mut taken = Taken::default();
-            let command = of_key(slice, limit, reversed).command();
-            let end = engine.read_cached(&command, &mut taken).unwrap();
-            assert_eq!(taken.0, wanted);
-            assert!(end.tombstones <= 4, "{} tombstones", end.tombstones);
-        }
-    })
-    .done();
 }
 
 /// A row that lies in many files, newest first: whole in some, of the others a file has one column.

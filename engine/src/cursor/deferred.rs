@@ -101,7 +101,8 @@ impl MergeInput for Deferred<'_> {
         let low = slices.first().map_or(first, |slice| first.max(&slice.start));
         let high = slices.last().map_or(last, |slice| last.min(&slice.end));
         let (near, far) = if reversed { (high, low) } else { (low, high) };
-        Some(Extent { near, far })
+        // A slice has its beginning, and not its end.
+        Some(Extent { near, far, has_far: reversed || far == last })
     }
 
     fn newest(&self) -> i64 {

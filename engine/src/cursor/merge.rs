@@ -11,7 +11,8 @@
 //! 2. The deletion in force is the strongest of all lanes'; a change is shown when that changes.
 //! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Those that lie over each
 //!    other are opened together, and what waits for the disk waits side by side (`merge/moves.rs`).
-//! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there.
+//! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there; if it ends
+//!    before, and is unread, it is left so.
 //! 5. What is passed without anything to be shown, bounds of weaker deletions, is bounded, and what a lane shows that
 //!    has passed much is shown at once: a change that changes nothing (`cursor.rs`, invariant 6).
 //!
@@ -59,7 +60,8 @@ pub struct Merge<C> {
 /// at a later partition         yes            no             -            no
 /// at the merge's partition     yes            yes            yes          no at first, then what it shows is used
 ///   its next fragment shown    yes            yes            no           yes
-///   no more fragments          yes            yes            no           no
+///   no more fragments, or none
+///   that is needed             yes            yes            no           no
 /// ```
 #[derive(Debug)]
 struct Lane<C> {

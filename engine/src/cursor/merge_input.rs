@@ -23,6 +23,8 @@ pub struct Extent<'a> {
     pub near: &'a [u8],
     /// Nothing comes behind.
     pub far: &'a [u8],
+    /// Whether something may lie at `far` itself.
+    pub has_far: bool,
 }
 
 /// A cursor that a merge can leave where it is until it comes there. What is said here is true of a cursor over memory.

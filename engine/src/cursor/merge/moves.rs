@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! partitions   placed lanes ─► smallest token t      lanes unopened before t: opened, with those that lie over them
-//! fragments    lanes shown  ─► first position p      lanes unread before p: read, with those that lie over them
-//!              lanes covered by the deletion in force: sought to where it may end
+//! fragments    lanes shown  ─► first position p      lanes unread before p: read, with those that begin soon after
+//!              lanes covered by the deletion in force: sought to where it may end, or passed unread if they end before
 //! ```
 //!
 //! A lane that need not be opened yet is one only if nothing needs it: a page of a few rows reads what covers the rows'
 //! tokens, a slice what covers its first clusterings. Those over each other are opened at once, so that they wait once.
+//! What a range deletion covers from end to end is never read.
 
 use model::{Token, TokenRange};
 
@@ -74,8 +75,11 @@ impl<C: MergeInput> Merge<C> {
         if seeks {
             self.seek_covered().await?;
         }
-        while self.defers && self.choose_unread() {
-            self.move_due(Step::Fragment).await?;
+        while self.defers && self.comes_to_unread() {
+            if !self.pass_covered() {
+                self.choose_unread();
+                self.move_due(Step::Fragment).await?;
+            }
         }
         Ok(())
     }
@@ -114,52 +118,74 @@ impl<C: MergeInput> Merge<C> {
         true
     }
 
-    /// Which unread lanes are due, because they may have the next fragment; `false` if none may.
-    fn choose_unread(&mut self) -> bool {
-        let reversed = self.reversed;
-        let is_before = |a: &[u8], b: &[u8]| if reversed { a > b } else { a < b };
-        let mut first: Option<Extent<'_>> = None;
-        for extent in self.lanes.iter().filter_map(Lane::unread) {
-            if first.is_none_or(|first| is_before(extent.near, first.near)) {
-                first = Some(extent);
-            }
-        }
-        let Some(first) = first else {
+    /// Whether an unread lane may have the next fragment.
+    fn comes_to_unread(&mut self) -> bool {
+        let Some(first) = self.first_of_unread(|extent| extent.near) else {
             self.defers = false;
             return false;
         };
-        if let Some(index) = self.choose_fragment()
-            && is_before(self.lanes[index].cursor.fragment().position(), first.near)
-        {
-            return false;
-        }
-        // Not all up to the fragment that is shown: as in `choose_unopened`.
-        let meets =
-            |lane: &Lane<C>| lane.unread().is_some_and(|extent| !is_before(first.far, extent.near));
-        let due: Vec<bool> = self.lanes.iter().map(meets).collect();
-        self.lanes.iter_mut().zip(due).for_each(|(lane, due)| lane.moves_now = due);
-        true
+        let shown = self.choose_fragment().map(|at| self.lanes[at].cursor.fragment().position());
+        shown.is_none_or(|shown| !self.is_before(shown, first))
     }
 
-    /// Moves the lanes that the deletion in force covers, as far as it is known to go: to the next fragment of a lane
-    /// in which it is in force.
+    /// Passes the unread lanes of which the deletion in force covers all that they may have, as far as it is known to
+    /// go; whether there was one. So a partition in many fragments, most of which are deleted, costs no read of these.
+    fn pass_covered(&mut self) -> bool {
+        if self.in_force.is_none() || !self.find_covered_end() {
+            return false;
+        }
+        let Merge { lanes, in_force, sought: end, reversed, .. } = self;
+        let is_before_end = |Extent { far, has_far, .. }: Extent<'_>| match *reversed {
+            // A change governs the row at its place forward, and what is below it reversed.
+            false => far < end.as_slice() || far == end.as_slice() && !has_far,
+            true => far >= end.as_slice(),
+        };
+        let mut has_passed = false;
+        for lane in lanes {
+            let is_passed =
+                lane.unread().is_some_and(is_before_end) && in_force.covers(lane.cursor.newest());
+            lane.needs_next &= !is_passed;
+            has_passed |= is_passed;
+        }
+        has_passed
+    }
+
+    /// Makes the first of the unread lanes due, and those that begin soon behind it: nearer to where it begins than to
+    /// where the next lane ends.
+    ///
+    /// More are not known to be needed. The fragment that is shown, or an earlier one of these, may be all that is
+    /// wanted; a range deletion in one of them may spare the reads of others; and files of a partition that meet at
+    /// their ends, as those of two flushes do, are wanted one behind the other.
+    fn choose_unread(&mut self) {
+        let ends = [self.first_of_unread(|x| x.near), self.first_of_unread(|x| x.far)];
+        let [Some(first), Some(end)] = ends else { return };
+        let is_due = |lane: &Lane<C>| {
+            lane.unread().is_some_and(|Extent { near, .. }| {
+                near == first || !self.is_before(end, near) && is_nearer(near, [first, end])
+            })
+        };
+        let due: Vec<bool> = self.lanes.iter().map(is_due).collect();
+        self.lanes.iter_mut().zip(due).for_each(|(lane, due)| lane.moves_now = due);
+    }
+
+    /// The first of these places of the unread lanes.
+    fn first_of_unread<'m>(&'m self, place: impl Fn(Extent<'m>) -> &'m [u8]) -> Option<&'m [u8]> {
+        let places = self.lanes.iter().filter_map(Lane::unread).map(place);
+        places.reduce(|a, b| if self.is_before(b, a) { b } else { a })
+    }
+
+    fn is_before(&self, a: &[u8], b: &[u8]) -> bool {
+        if self.reversed { a > b } else { a < b }
+    }
+
+    /// Moves the lanes that the deletion in force covers, as far as it is known to go.
     async fn seek_covered(&mut self) -> Result<()> {
         for index in 0..self.lanes.len() {
             let lane = &self.lanes[index];
             if !(lane.in_partition && lane.needs_next) || lane.cursor.unread().is_some() {
                 continue;
             }
-            let holds = |lane: &&Lane<C>| {
-                lane.in_partition
-                    && lane.at_fragment
-                    && !lane.needs_next
-                    && lane.in_force == self.in_force
-            };
-            let end = self.lanes.iter().find(holds);
-            let end = end.map(|lane| lane.cursor.fragment().position());
-            self.sought.clear();
-            self.sought.extend_from_slice(end.unwrap_or_default());
-            let is_held = end.is_some();
+            let is_held = self.find_covered_end();
             let lane = &mut self.lanes[index];
             lane.covered = 0;
             lane.at_fragment = match is_held {
@@ -170,4 +196,31 @@ impl<C: MergeInput> Merge<C> {
         }
         Ok(())
     }
+
+    /// Puts into `sought` how far the deletion in force is known to go: to the next fragment of a lane in which it is
+    /// in force. Whether there is one.
+    fn find_covered_end(&mut self) -> bool {
+        let Merge { lanes, in_force, sought, .. } = self;
+        let holds = |lane: &&Lane<C>| {
+            lane.in_partition && lane.at_fragment && !lane.needs_next && lane.in_force == *in_force
+        };
+        let end = lanes.iter().find(holds).map(|lane| lane.cursor.fragment().position());
+        sought.clear();
+        sought.extend_from_slice(end.unwrap_or_default());
+        end.is_some()
+    }
+}
+
+/// Whether a place is nearer to the first than to the second of two between which it lies: by the bytes behind those
+/// with which all three begin, as a number.
+pub(super) fn is_nearer(place: &[u8], [first, second]: [&[u8]; 2]) -> bool {
+    let common = first.iter().zip(second).take_while(|(a, b)| a == b).count();
+    let number = |place: &[u8]| {
+        let mut bytes = [0; size_of::<u64>()];
+        let rest = place.get(common..).unwrap_or_default();
+        bytes.iter_mut().zip(rest).for_each(|(byte, at)| *byte = *at);
+        u64::from_be_bytes(bytes)
+    };
+    let place = number(place);
+    place.abs_diff(number(first)) <= place.abs_diff(number(second))
 }

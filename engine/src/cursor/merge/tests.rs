@@ -219,7 +219,8 @@ impl MergeInput for Listed {
         }
         let [near, far] =
             [pieces.first(), pieces.last()].map(|piece| piece.map(Candidate::position));
-        Some(Extent { near: near.unwrap_or_default(), far: far.unwrap_or_default() })
+        let [near, far] = [near, far].map(Option::unwrap_or_default);
+        Some(Extent { near, far, has_far: true })
     }
 
     fn newest(&self) -> i64 {
@@ -395,6 +396,60 @@ fn a_lane_of_covered_range_deletions_is_sought_over() {
         let seen = block_on(seen(&mut merge)).unwrap();
         assert_eq!(seen, [(1, 0, None, vec![])]);
         assert!(moves(&merge) < 20, "{} moves", moves(&merge));
+    }
+}
+
+/// Before: what was deleted in many fragments was read in each of them.
+#[test]
+fn a_lane_of_which_all_is_deleted_is_not_read() {
+    let (start, timestamp) = (2, 5);
+    let rows = |first, last, at| Part {
+        rows: (first..=last).map(|row| (row, at)).collect(),
+        ..Part::default()
+    };
+    let spans = (0..8u8).flat_map(|first| (first..8).map(move |last| (first, last)));
+    let spans = spans.flat_map(|span| (-1..2).map(move |newer| (span, timestamp + newer)));
+    for (((first, last), newest), end) in
+        spans.flat_map(|span| [3, 5, 6, 12].map(|end| (span, end)))
+    {
+        let deleted = Part { ranges: vec![(start, end, timestamp)], ..Part::default() };
+        let parts = [deleted, rows(first, last, newest), rows(9, 11, 4)];
+        let sources = parts.map(|part| BTreeMap::from([(1, part)]));
+        for (reversed, defers) in [(false, false), (false, true), (true, false), (true, true)] {
+            let lanes = [(0, defers), (1, true), (2, true)].map(|(lane, defers)| {
+                let habits = Habits { defers, seekable: true, ..Habits::default() };
+                lazy(&sources[lane], reversed, habits)
+            });
+            let mut merge = Merge::new(lanes, reversed);
+            let seen = block_on(seen(&mut merge)).unwrap();
+            let case = (first, last, newest, end, reversed, defers);
+            assert_eq!(uncovered(seen), uncovered(expected(&sources, reversed)), "{case:?}");
+            let is_unread = |lane: usize| merge.lanes[lane].cursor.moves == 0;
+            // At the place where the deletion begins all is read that has it.
+            let is_inside =
+                if reversed { start <= first && last < end } else { start < first && last < end };
+            let is_covered = is_inside && newest <= timestamp;
+            // Both unread, they may be read together: nothing is known to be deleted then.
+            assert!(is_unread(1) == is_covered || defers && !is_unread(1), "{case:?}");
+            assert!(is_unread(2) == (end == 12) || reversed && defers, "{case:?}");
+        }
+    }
+}
+
+#[test]
+fn which_of_two_places_is_nearer_is_told_by_the_first_bytes_that_differ() {
+    for (place, first, second, is_nearer) in [
+        (&[5u8][..], &[5u8][..], &[5u8][..], true),
+        (&[5], &[5], &[9], true),
+        (&[7], &[5], &[9], true),
+        (&[8], &[5], &[9], false),
+        (&[1, 0, 9, 200], &[1, 0], &[1, 1], true),
+        (&[1, 0, 200], &[1, 0], &[1, 1], false),
+        (&[9, 9, 9, 8, 1], &[9, 9, 9, 8], &[9, 9, 9, 9], true),
+        (&[3, 255, 0], &[4], &[2, 0], true),
+        (&[2, 9], &[4], &[2, 0], false),
+    ] {
+        assert_eq!(moves::is_nearer(place, [first, second]), is_nearer, "{place:?}");
     }
 }
 
