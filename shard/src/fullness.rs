@@ -8,18 +8,18 @@
 //! A job that does not stand aside fills any core. So a core that seems full is looked at again while jobs stand aside:
 //! if it is not full then, they need not.
 //!
-//! A core is full if it was busy for 80 % of the time, and requests ran for 10 %. It was busy while its thread had a
-//! processor or waited for one, and whenever it neither slept nor spun: the kernel of a virtual machine does not charge
-//! a thread for the time in which the host ran others. What tasks took of the time would say too little: the executor
-//! and the kernel, which serves its rings, take a fifth and more beside. All jobs of a core ask the same `Fullness`:
-//! what one has found the next one knows.
+//! A core is full if it was busy for 80 % of the time, and requests ran for 10 %. It was busy for the longer of two,
+//! without spinning: while its thread had a processor or waited for one, and while it did not sleep. The second counts
+//! on a virtual machine: its kernel does not charge a thread for the time in which the host ran others. What tasks took
+//! would say too little: the executor and the kernel, which serves its rings, take a fifth of the time and more beside.
+//! All jobs of a core ask the same `Fullness`: what one has found the next one knows.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::limits::{FULL_INTERVAL, ROOM_INTERVAL};
 
-/// A core is full from so many percent of its time on: the host of a virtual machine takes some of the rest.
+/// A core is full from so many percent of its time on: it sleeps for some microseconds even between many requests.
 const FULL_PERCENT: u32 = 80;
 /// Requests that take a smaller part of the core have it when they want it.
 const SERVED_DIVISOR: u32 = 10;
@@ -32,7 +32,7 @@ pub(crate) struct CoreTimes {
     pub(crate) served: Duration,
     /// How long its thread had had a processor or waited for one.
     pub(crate) awake: Duration,
-    /// How long it had slept since nothing was to be done, by the clock.
+    /// How long it had slept because nothing was to be done, by the clock.
     pub(crate) slept: Duration,
     /// How long it had looked for work and found none: in `served` and in `awake`, not in `slept`.
     pub(crate) spun: Duration,
@@ -48,8 +48,8 @@ impl CoreTimes {
     fn busy_since(&self, then: &CoreTimes) -> Duration {
         let whole = self.at.saturating_duration_since(then.at);
         let did_not_sleep = whole.saturating_sub(self.slept.saturating_sub(then.slept));
-        let awake = self.awake.saturating_sub(then.awake).max(did_not_sleep);
-        awake.saturating_sub(self.spun_since(then))
+        let busy = self.awake.saturating_sub(then.awake).max(did_not_sleep);
+        busy.saturating_sub(self.spun_since(then))
     }
 
     fn spun_since(&self, then: &CoreTimes) -> Duration {

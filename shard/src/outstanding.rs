@@ -72,8 +72,8 @@ pub(crate) fn note_slept_in_executor(time: Duration) {
     HERE.with(|here| here.slept_in_executor.set(here.slept_in_executor.get() + time));
 }
 
-/// How long this core has slept, wherever.
-pub(crate) fn slept_in_all() -> Duration {
+/// How long this core has slept, in the pass or in the executor.
+pub(crate) fn slept_anywhere() -> Duration {
     HERE.with(|here| here.slept.get() + here.slept_in_executor.get())
 }
 

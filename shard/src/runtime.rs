@@ -162,7 +162,7 @@ impl Runtime {
     pub(crate) fn times(&self) -> CoreTimes {
         let ran = self.runtime_of(Group::Requests) + self.runtime_of(Group::Log);
         let served = ran.saturating_sub(outstanding::slept());
-        let (awake, slept) = (self.stalls.awake(), outstanding::slept_in_all());
+        let (awake, slept) = (self.stalls.awake(), outstanding::slept_anywhere());
         CoreTimes { at: Instant::now(), served, awake, slept, spun: outstanding::spun() }
     }
 

@@ -23,7 +23,7 @@
 //!
 //! The executor's own turn to its rings, between the steps of a busy core, is measured as well.
 //!
-//! Not measured: the executor's own work just before and after the core sleeps, and the sleep.
+//! No steps: the executor's own work just before and after the core sleeps, and the sleep.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -126,8 +126,8 @@ pub struct Stalls {
     untold: Cell<u64>,
     /// How long all steps took so far.
     in_steps: Cell<Duration>,
-    /// When the step under way began, or the last one.
-    step_began: Cell<Instant>,
+    /// When the step under way began; `None` between steps.
+    step_began: Cell<Option<Instant>>,
 }
 
 impl Stalls {
@@ -137,7 +137,7 @@ impl Stalls {
         let waited = Cell::new(wait.waited());
         let computed = Cell::new((Instant::now(), cpu_time::of_this_thread()));
         let (kinds, told, untold, in_steps) = Default::default();
-        let step_began = Cell::new(Instant::now());
+        let step_began = Cell::new(None);
         Rc::new(Stalls { kinds, wait, waited, computed, told, untold, in_steps, step_began })
     }
 
@@ -154,7 +154,7 @@ impl Stalls {
     /// A step begins at `now`. A system call if there was none for as long as a step may take.
     #[inline]
     pub fn begins(&self, now: Instant) {
-        self.step_began.set(now);
+        self.step_began.set(Some(now));
         self.look_at_computed(now);
     }
 
@@ -168,6 +168,7 @@ impl Stalls {
     /// Measures a step that began at `began`, of which [`begins`](Self::begins) was told, and ends now. A clock read.
     #[inline]
     pub fn ended(&self, work: Work, began: Instant) {
+        self.step_began.set(None);
         self.note(work, began.elapsed());
     }
 
@@ -191,8 +192,8 @@ impl Stalls {
     /// Waits for `future`: how long that took, without the steps that this core did meanwhile.
     pub(crate) async fn outside_steps(&self, future: impl Future<Output = ()>) -> Duration {
         let (began, in_steps) = (Instant::now(), self.in_steps.get());
-        // The step that calls this is counted when it ends, and then from its beginning.
-        let before = began.saturating_duration_since(self.step_began.get());
+        // A step that calls this is counted when it ends, and then from its beginning.
+        let before = self.step_began.get().map(|step_began| began - step_began).unwrap_or_default();
         future.await;
         let in_steps = (self.in_steps.get() - in_steps).saturating_sub(before);
         began.elapsed().saturating_sub(in_steps)

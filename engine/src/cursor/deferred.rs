@@ -1,4 +1,5 @@
-//! A file of which a slice of one partition is wanted, left unread until the merge comes to its clusterings.
+//! A file of which a slice of one partition is wanted, left unread until the merge comes to its clusterings, or for
+//! good if a deletion covers them.
 //!
 //! ```text
 //! file of Monday  ──────[ first … last ]             a slice of Tuesday: not touched
@@ -101,7 +102,7 @@ impl MergeInput for Deferred<'_> {
         let low = slices.first().map_or(first, |slice| first.max(&slice.start));
         let high = slices.last().map_or(last, |slice| last.min(&slice.end));
         let (near, far) = if reversed { (high, low) } else { (low, high) };
-        // A slice has its beginning, and not its end.
+        // Forward, the end of a slice is outside of it: at most a change that closes a deletion lies there.
         Some(Extent { near, far, has_far: reversed || far == last })
     }
 

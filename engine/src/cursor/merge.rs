@@ -11,8 +11,8 @@
 //! 2. The deletion in force is the strongest of all lanes'; a change is shown when that changes.
 //! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Those that lie over each
 //!    other are opened together, and what waits for the disk waits side by side (`merge/moves.rs`).
-//! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there; if it ends
-//!    before, and is unread, it is left so.
+//! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there; one that
+//!    is unread and ends before that is never read.
 //! 5. What is passed without anything to be shown, bounds of weaker deletions, is bounded, and what a lane shows that
 //!    has passed much is shown at once: a change that changes nothing (`cursor.rs`, invariant 6).
 //!
@@ -48,8 +48,8 @@ pub struct Merge<C> {
     spare: Vec<u8>,
     /// Some lane of this partition may be unread.
     defers: bool,
-    /// Where a lane is sought to.
-    sought: Vec<u8>,
+    /// How far the deletion in force was last known to go.
+    covered_end: Vec<u8>,
 }
 
 /// One source of the merge: its cursor, and where that stands.
@@ -129,7 +129,7 @@ impl<C: MergeInput> Merge<C> {
             merged: Vec::new(),
             spare: Vec::new(),
             defers: false,
-            sought: Vec::new(),
+            covered_end: Vec::new(),
         }
     }
 

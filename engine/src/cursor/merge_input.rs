@@ -23,7 +23,7 @@ pub struct Extent<'a> {
     pub near: &'a [u8],
     /// Nothing comes behind.
     pub far: &'a [u8],
-    /// Whether something may lie at `far` itself.
+    /// Whether a row may lie at `far` itself.
     pub has_far: bool,
 }
 

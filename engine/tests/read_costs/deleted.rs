@@ -101,6 +101,10 @@ fn a_slice_of_which_all_is_deleted_costs_reads_of_its_first_file_alone() {
         let (_, of_one_row) = of_key(border..border + 1, 1, reversed).ask(&sim, Vec::new());
         let (taken, cost) = question.ask(&sim, vec![delete(KEY, 100..3900, 2)]);
         assert_eq!((taken, cost), (Vec::new(), of_one_row), "{reversed}");
+        // Up to the last row of a file, which is not the end of the slice.
+        let to_end = of_key(500..5000, 10, reversed);
+        let (taken, _) = to_end.ask(&sim, vec![delete(KEY, 100..3999, 2)]);
+        assert_eq!(taken, list(3999..4000), "{reversed}");
         let (taken, _) = question.ask(&sim, vec![delete(KEY, 500..3499, 2)]);
         assert_eq!(taken, list(3499..3500), "{reversed}");
         let (taken, _) = question.ask(&sim, vec![delete(KEY, 501..3500, 2)]);

@@ -126,6 +126,40 @@ fn a_local_task_wakes_its_core() {
     core.unwrap().join().unwrap().unwrap();
 }
 
+/// In the executor as elsewhere. What tasks do while the pass waits there is no sleep.
+#[test]
+fn a_sleep_is_told_from_what_other_tasks_do_meanwhile() {
+    let (nap, work) = (Duration::from_millis(40), Duration::from_millis(20));
+    let core = launch(CoreConfig::new("slept", None), move |runtime| async move {
+        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
+        let (wake, mut poller) = (Arc::new(Notify::new()), Poller::new().unwrap());
+        let core = (bells, ShardId::new(0));
+        let idle = Idle::new(&runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
+        for in_executor in [false, true] {
+            let (before, began, wake) = (runtime.times(), Instant::now(), wake.clone());
+            let worked = Rc::new(Cell::new(Duration::ZERO));
+            let works = worked.clone();
+            runtime.spawn(Group::Compaction, async move {
+                let operation = in_executor.then(outstanding::operation);
+                sleep(nap).await;
+                let begins = Instant::now();
+                while begins.elapsed() < work {}
+                works.set(begins.elapsed());
+                drop(operation);
+                wake.notify();
+            });
+            while worked.get().is_zero() {
+                idle.wait(InFlight::Disk, &mut poller, || false).await;
+            }
+            let slept = runtime.times().slept - before.slept;
+            let most = began.elapsed() - worked.get();
+            assert!(slept >= nap / 2 && slept <= most, "{slept:?} of {most:?}, {in_executor}");
+        }
+        idle.close().await;
+    });
+    core.unwrap().join().unwrap().unwrap();
+}
+
 /// What a file brings wakes a sleeping core at once, whether by the core's own ring (a write) or by the
 /// executor's (an opening): a core that slept on would be woken by the executor's watch, a second later.
 #[test]

@@ -101,6 +101,22 @@ fn a_step_that_goes_on_to_wait_is_not_taken_off_the_wait() {
     assert!(took >= ms(19), "{took:?}");
 }
 
+/// Before: the step that had ended last was taken off what others did.
+#[test]
+fn a_step_that_has_ended_is_not_taken_off_the_steps_of_others() {
+    let (stalls, ms) = (Stalls::new(), Duration::from_millis);
+    let began = Instant::now();
+    stalls.begins(began);
+    std::thread::sleep(ms(40));
+    stalls.ended(PASS, began);
+    let others = async {
+        stalls.note(flush(1), ms(50));
+        std::thread::sleep(ms(60));
+    };
+    let took = futures_lite::future::block_on(stalls.outside_steps(others));
+    assert!(took < ms(40), "{took:?}");
+}
+
 /// A step in which the thread sleeps is long, and did not compute, whatever the core computed before.
 #[test]
 fn what_a_step_computed_is_told_from_what_it_took() {

@@ -6,9 +6,10 @@
 //!              lanes covered by the deletion in force: sought to where it may end, or passed unread if they end before
 //! ```
 //!
-//! A lane that need not be opened yet is one only if nothing needs it: a page of a few rows reads what covers the rows'
-//! tokens, a slice what covers its first clusterings. Those over each other are opened at once, so that they wait once.
-//! What a range deletion covers from end to end is never read.
+//! A lane is opened, or read, only when something of it may come next: a page of a few rows reads what covers the rows'
+//! tokens, a slice what covers its first clusterings. Parts whose tokens lie over each other are opened together, so
+//! that they wait once; files of one partition that begin soon after the first are read with it. A deferred file that
+//! the deletion in force is known to cover from end to end is not read.
 
 use model::{Token, TokenRange};
 
@@ -118,7 +119,7 @@ impl<C: MergeInput> Merge<C> {
         true
     }
 
-    /// Whether an unread lane may have the next fragment.
+    /// Whether an unread lane may have the next fragment; if none is unread, this is not asked again in this partition.
     fn comes_to_unread(&mut self) -> bool {
         let Some(first) = self.first_of_unread(|extent| extent.near) else {
             self.defers = false;
@@ -129,12 +130,12 @@ impl<C: MergeInput> Merge<C> {
     }
 
     /// Passes the unread lanes of which the deletion in force covers all that they may have, as far as it is known to
-    /// go; whether there was one. So a partition in many fragments, most of which are deleted, costs no read of these.
+    /// go; whether there was one. So a partition in many files, most of which are deleted, costs no read of these.
     fn pass_covered(&mut self) -> bool {
         if self.in_force.is_none() || !self.find_covered_end() {
             return false;
         }
-        let Merge { lanes, in_force, sought: end, reversed, .. } = self;
+        let Merge { lanes, in_force, covered_end: end, reversed, .. } = self;
         let is_before_end = |Extent { far, has_far, .. }: Extent<'_>| match *reversed {
             // A change governs the row at its place forward, and what is below it reversed.
             false => far < end.as_slice() || far == end.as_slice() && !has_far,
@@ -151,16 +152,17 @@ impl<C: MergeInput> Merge<C> {
     }
 
     /// Makes the first of the unread lanes due, and those that begin soon behind it: nearer to where it begins than to
-    /// where the next lane ends.
+    /// where the first of them ends.
     ///
     /// More are not known to be needed. The fragment that is shown, or an earlier one of these, may be all that is
     /// wanted; a range deletion in one of them may spare the reads of others; and files of a partition that meet at
     /// their ends, as those of two flushes do, are wanted one behind the other.
     fn choose_unread(&mut self) {
         let ends = [self.first_of_unread(|x| x.near), self.first_of_unread(|x| x.far)];
-        let [Some(first), Some(end)] = ends else { return };
+        let [first, end] = ends.map(|end| end.expect("an unread lane was just found"));
         let is_due = |lane: &Lane<C>| {
             lane.unread().is_some_and(|Extent { near, .. }| {
+                // The first is due whatever a file says of its end: so each round comes further.
                 near == first || !self.is_before(end, near) && is_nearer(near, [first, end])
             })
         };
@@ -189,7 +191,7 @@ impl<C: MergeInput> Merge<C> {
             let lane = &mut self.lanes[index];
             lane.covered = 0;
             lane.at_fragment = match is_held {
-                true => lane.cursor.seek(&self.sought).await?,
+                true => lane.cursor.seek(&self.covered_end).await?,
                 false => lane.cursor.next().await?,
             };
             lane.needs_next = false;
@@ -197,22 +199,22 @@ impl<C: MergeInput> Merge<C> {
         Ok(())
     }
 
-    /// Puts into `sought` how far the deletion in force is known to go: to the next fragment of a lane in which it is
-    /// in force. Whether there is one.
+    /// Finds how far the deletion in force is known to go: to the next fragment of a lane in which it is in force.
+    /// Whether there is one.
     fn find_covered_end(&mut self) -> bool {
-        let Merge { lanes, in_force, sought, .. } = self;
+        let Merge { lanes, in_force, covered_end, .. } = self;
         let holds = |lane: &&Lane<C>| {
             lane.in_partition && lane.at_fragment && !lane.needs_next && lane.in_force == *in_force
         };
         let end = lanes.iter().find(holds).map(|lane| lane.cursor.fragment().position());
-        sought.clear();
-        sought.extend_from_slice(end.unwrap_or_default());
+        covered_end.clear();
+        covered_end.extend_from_slice(end.unwrap_or_default());
         end.is_some()
     }
 }
 
-/// Whether a place is nearer to the first than to the second of two between which it lies: by the bytes behind those
-/// with which all three begin, as a number.
+/// Whether a place is nearer to the first than to the second of two between which it lies: by the first eight bytes
+/// behind those with which all begin, as a number.
 pub(super) fn is_nearer(place: &[u8], [first, second]: [&[u8]; 2]) -> bool {
     let common = first.iter().zip(second).take_while(|(a, b)| a == b).count();
     let number = |place: &[u8]| {
