@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A job that does not stand aside fills any core. So a core that seems full is looked at again while jobs stand aside:
-//! if it is not full then, they need not.
+//! if it is not full then, they need not, and for twice as long as the last time, for scans alone may fill a core for
+//! hours.
 //!
 //! A core is full if it was busy for 80 % of the time, and requests ran for 10 %. It was busy for the longer of two,
 //! without spinning: while its thread had a processor or waited for one, and while it did not sleep. The second counts
@@ -17,7 +18,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::limits::{FULL_INTERVAL, ROOM_INTERVAL};
+use crate::limits::{FULL_INTERVAL, ROOM_INTERVAL, ROOM_INTERVAL_MAX};
 
 /// A core is full from so many percent of its time on: it sleeps for some microseconds even between many requests.
 const FULL_PERCENT: u32 = 80;
@@ -58,11 +59,20 @@ impl CoreTimes {
 }
 
 /// Of one core.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fullness {
     is_full: Cell<bool>,
+    /// After how long a core that has time is judged again.
+    look_after: Cell<Duration>,
     /// When the core was judged last.
     judged: Cell<Option<CoreTimes>>,
+}
+
+impl Default for Fullness {
+    fn default() -> Fullness {
+        let (is_full, judged) = Default::default();
+        Fullness { is_full, look_after: Cell::new(ROOM_INTERVAL), judged }
+    }
 }
 
 impl Fullness {
@@ -73,11 +83,17 @@ impl Fullness {
             return false;
         };
         let whole = now.at.saturating_duration_since(then.at);
-        let due = if self.is_full.get() { FULL_INTERVAL } else { ROOM_INTERVAL };
+        let was_full = self.is_full.get();
+        let due = if was_full { FULL_INTERVAL } else { self.look_after.get() };
         if whole >= due {
             let is_busy = now.busy_since(&then) * 100 >= whole * FULL_PERCENT;
             let serves = now.served_since(&then) * SERVED_DIVISOR >= whole;
-            self.is_full.set(is_busy && serves);
+            let is_full = is_busy && serves;
+            if was_full {
+                let longer = (self.look_after.get() * 2).min(ROOM_INTERVAL_MAX);
+                self.look_after.set(if is_full { ROOM_INTERVAL } else { longer });
+            }
+            self.is_full.set(is_full);
             self.judged.set(Some(now));
         }
         self.is_full.get()
@@ -146,7 +162,27 @@ mod tests {
         assert!(core.after(FULL_INTERVAL, [20, 100, 0, 0]));
         assert!(core.after(FULL_INTERVAL / 2, [20, 40, 60, 0]), "not due yet");
         assert!(!core.after(FULL_INTERVAL / 2, [20, 40, 60, 0]), "it has time");
+        assert!(!core.after(ROOM_INTERVAL, [90, 100, 0, 0]), "jobs alone filled it: not due yet");
         assert!(core.after(ROOM_INTERVAL, [90, 100, 0, 0]));
         assert!(core.after(FULL_INTERVAL, [85, 100, 0, 0]), "requests alone fill it");
+        assert!(!core.after(FULL_INTERVAL, [20, 40, 60, 0]));
+        assert!(core.after(ROOM_INTERVAL * 2, [20, 100, 0, 0]));
+        assert!(core.after(FULL_INTERVAL, [85, 100, 0, 0]), "requests fill it again");
+    }
+
+    /// Before: scans that filled a core alone stood aside for a sixth of the time.
+    #[test]
+    fn a_core_that_jobs_alone_fill_is_judged_more_and_more_seldom() {
+        let (mut core, mut stood_aside) = (Core::new(), Duration::ZERO);
+        let (step, whole) = (FULL_INTERVAL, ROOM_INTERVAL_MAX * 10);
+        for _ in 0..(whole.as_micros() / step.as_micros()) {
+            let stands_aside = core.1.is_full.get();
+            stood_aside += if stands_aside { step } else { Duration::ZERO };
+            core.after(step, if stands_aside { [20, 40, 60, 0] } else { [20, 100, 0, 0] });
+        }
+        assert!(
+            stood_aside <= whole / 30 && !stood_aside.is_zero(),
+            "{stood_aside:?} of {whole:?}"
+        );
     }
 }

@@ -189,8 +189,11 @@ pub const RANGE_HEDGE_DELAY: Duration = Duration::from_millis(100);
 
 /// How long jobs keep to their shares on a core that was full before it is judged again.
 pub const FULL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long jobs take what they need on a core that had time before it is judged again.
+/// How long jobs take what they need on a core that had time before it is judged again; twice as long each time that
+/// jobs alone had filled it.
 pub const ROOM_INTERVAL: Duration = Duration::from_millis(100);
+/// How long at most that becomes.
+pub const ROOM_INTERVAL_MAX: Duration = Duration::from_millis(1600);
 
 /// How long at most a background task stands aside for requests after one slice.
 pub const PAUSE_MAX: Duration = Duration::from_millis(20);
