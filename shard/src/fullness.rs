@@ -78,11 +78,16 @@ impl Default for Fullness {
 impl Fullness {
     /// Whether the core is full, as it was judged last; it is judged when that is due.
     pub(crate) fn is_full(&self, now: CoreTimes) -> bool {
-        let Some(then) = self.judged.get() else {
+        let since = |then: CoreTimes| now.at.saturating_duration_since(then.at);
+        // While no job asked, the core may have become another one.
+        let Some(then) = self.judged.get().filter(|then| since(*then) <= 2 * ROOM_INTERVAL_MAX)
+        else {
+            self.is_full.set(false);
+            self.look_after.set(ROOM_INTERVAL);
             self.judged.set(Some(now));
             return false;
         };
-        let whole = now.at.saturating_duration_since(then.at);
+        let whole = since(then);
         let was_full = self.is_full.get();
         let due = if was_full { FULL_INTERVAL } else { self.look_after.get() };
         if whole >= due {
@@ -168,6 +173,19 @@ mod tests {
         assert!(!core.after(FULL_INTERVAL, [20, 40, 60, 0]));
         assert!(core.after(ROOM_INTERVAL * 2, [20, 100, 0, 0]));
         assert!(core.after(FULL_INTERVAL, [85, 100, 0, 0]), "requests fill it again");
+    }
+
+    #[test]
+    fn what_was_judged_long_ago_counts_no_more() {
+        let mut core = Core::new();
+        for look_after in [1, 2, 4].map(|times| ROOM_INTERVAL * times) {
+            assert!(core.after(look_after, [20, 100, 0, 0]));
+            assert!(!core.after(FULL_INTERVAL, [20, 40, 60, 0]));
+        }
+        assert!(!core.after(ROOM_INTERVAL, [90, 100, 0, 0]), "not due for long");
+        assert!(!core.after(ROOM_INTERVAL_MAX * 3, [90, 100, 0, 0]), "judged anew");
+        assert!(core.after(ROOM_INTERVAL, [90, 100, 0, 0]));
+        assert!(!core.after(ROOM_INTERVAL_MAX * 3, [90, 100, 0, 0]), "judged anew");
     }
 
     /// Before: scans that filled a core alone stood aside for a sixth of the time.
