@@ -1,8 +1,8 @@
 //! Whether a core is full: then what computes for long stands aside for requests (`yielder.rs`).
 //!
 //! ```text
-//! has time ──── 100 ms ───► full? ─no─► has time (jobs take all that is left)
-//!                             └──yes──► full ── 20 ms, jobs keep to their shares ──► full? ..
+//! has time ─ 100 to 1600 ms ─► full? ─no─► has time (jobs take all that is left)
+//!                                └──yes──► full ── 20 ms, jobs keep to their shares ──► full? ..
 //! ```
 //!
 //! A job that does not stand aside fills any core. So a core that seems full is looked at again while jobs stand aside:
