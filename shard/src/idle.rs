@@ -221,7 +221,7 @@ impl Idle {
         self.bell().park();
         if !has_work() {
             self.bridge.borrow_mut().arm().expect("an armed poll fits the ring");
-            let slept = self.stalls.outside_steps(self.wake.notified()).await;
+            let slept = self.stalls.outside_steps(Instant::now(), self.wake.notified()).await;
             outstanding::note_slept_in_executor(slept);
         }
         self.bell().awake();

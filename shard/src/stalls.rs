@@ -126,8 +126,6 @@ pub struct Stalls {
     untold: Cell<u64>,
     /// How long all steps took so far.
     in_steps: Cell<Duration>,
-    /// When the step under way began; `None` between steps.
-    step_began: Cell<Option<Instant>>,
 }
 
 impl Stalls {
@@ -137,8 +135,7 @@ impl Stalls {
         let waited = Cell::new(wait.waited());
         let computed = Cell::new((Instant::now(), cpu_time::of_this_thread()));
         let (kinds, told, untold, in_steps) = Default::default();
-        let step_began = Cell::new(None);
-        Rc::new(Stalls { kinds, wait, waited, computed, told, untold, in_steps, step_began })
+        Rc::new(Stalls { kinds, wait, waited, computed, told, untold, in_steps })
     }
 
     /// What was counted so far.
@@ -154,12 +151,6 @@ impl Stalls {
     /// A step begins at `now`. A system call if there was none for as long as a step may take.
     #[inline]
     pub fn begins(&self, now: Instant) {
-        self.step_began.set(Some(now));
-        self.look_at_computed(now);
-    }
-
-    #[inline]
-    fn look_at_computed(&self, now: Instant) {
         if now.saturating_duration_since(self.computed.get().0) >= STALL {
             self.computed.set((now, cpu_time::of_this_thread()));
         }
@@ -168,7 +159,6 @@ impl Stalls {
     /// Measures a step that began at `began`, of which [`begins`](Self::begins) was told, and ends now. A clock read.
     #[inline]
     pub fn ended(&self, work: Work, began: Instant) {
-        self.step_began.set(None);
         self.note(work, began.elapsed());
     }
 
@@ -184,19 +174,22 @@ impl Stalls {
     /// Measures what the executor itself does while this future is waited for: its time without that of steps. Other
     /// tasks may run meanwhile, and the core must not sleep.
     pub(crate) async fn executor(&self, future: impl Future<Output = ()>) {
-        self.look_at_computed(Instant::now());
-        let took = self.outside_steps(future).await;
+        let began = Instant::now();
+        self.begins(began);
+        let took = self.outside_steps(began, future).await;
         self.note(EXECUTOR, took);
     }
 
-    /// Waits for `future`: how long that took, without the steps that this core did meanwhile.
-    pub(crate) async fn outside_steps(&self, future: impl Future<Output = ()>) -> Duration {
-        let (began, in_steps) = (Instant::now(), self.in_steps.get());
-        // A step that calls this is counted when it ends, and then from its beginning.
-        let before = self.step_began.get().map(|step_began| began - step_began).unwrap_or_default();
+    /// Waits for `future` from `began`, which is now: how long that took, without the steps that other tasks did
+    /// meanwhile. Between two steps, as the pass waits: of one under way, what came before would be taken off, too.
+    pub(crate) async fn outside_steps(
+        &self,
+        began: Instant,
+        future: impl Future<Output = ()>,
+    ) -> Duration {
+        let in_steps = self.in_steps.get();
         future.await;
-        let in_steps = (self.in_steps.get() - in_steps).saturating_sub(before);
-        began.elapsed().saturating_sub(in_steps)
+        began.elapsed().saturating_sub(self.in_steps.get() - in_steps)
     }
 
     #[cold]

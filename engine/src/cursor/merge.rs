@@ -9,8 +9,9 @@
 //! 1. A lane moves only when what it shows has been used, at the next call: what one lane alone has
 //!    is shown straight from it, uncopied.
 //! 2. The deletion in force is the strongest of all lanes'; a change is shown when that changes.
-//! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Those that lie over each
-//!    other are opened together, and what waits for the disk waits side by side (`merge/moves.rs`).
+//! 3. A lane stays unopened, or unread, until the merge comes to its tokens, or clusterings. Parts whose tokens lie
+//!    over each other are opened together, files of one partition that begin soon after the first are read with it, and
+//!    what waits for the disk waits side by side (`merge/moves.rs`).
 //! 4. A lane that is older than the deletion in force is not walked to the deletion's end, but sought there; one that
 //!    is unread and ends before that is never read.
 //! 5. What is passed without anything to be shown, bounds of weaker deletions, is bounded, and what a lane shows that

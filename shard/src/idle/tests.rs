@@ -61,6 +61,15 @@ fn ping_pong(spin: Duration, rounds: u32) {
     }
 }
 
+/// The sleep of a core that has no others, and what ends it.
+fn alone(runtime: &Runtime) -> (Idle, Poller, Arc<Notify>) {
+    let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
+    let (poller, wake) = (Poller::new().unwrap(), Arc::new(Notify::new()));
+    let core = (bells, ShardId::new(0));
+    let idle = Idle::new(runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
+    (idle, poller, wake)
+}
+
 /// Mail wakes a sleeping core, thousands of times without one being lost.
 #[test]
 fn mail_wakes_a_parked_core() {
@@ -79,11 +88,8 @@ fn a_socket_wakes_a_parked_core() {
     let (near, mut far) = UnixStream::pair().unwrap();
     near.set_nonblocking(true).unwrap();
     let core = launch(CoreConfig::new("socket", None), move |runtime| async move {
-        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
-        let mut poller = Poller::new().unwrap();
+        let (idle, mut poller, _) = alone(&runtime);
         poller.add(near.as_fd(), 0, Interest::Read).unwrap();
-        let core = (bells, ShardId::new(0));
-        let idle = Idle::new(&runtime, core, &poller, Arc::default(), NO_SPIN).unwrap();
         let mut byte = [0; 1];
         for _ in 0..200 {
             while (&near).read(&mut byte).is_err() {
@@ -108,11 +114,7 @@ fn a_socket_wakes_a_parked_core() {
 #[test]
 fn a_local_task_wakes_its_core() {
     let core = launch(CoreConfig::new("local", None), |runtime| async move {
-        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
-        let wake = Arc::new(Notify::new());
-        let core = (bells, ShardId::new(0));
-        let mut poller = Poller::new().unwrap();
-        let idle = Idle::new(&runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
+        let (idle, mut poller, wake) = alone(&runtime);
         wake.notify();
         idle.wait(InFlight::Disk, &mut poller, || false).await;
         runtime.spawn(Group::Log, async move {
@@ -131,10 +133,7 @@ fn a_local_task_wakes_its_core() {
 fn a_sleep_is_told_from_what_other_tasks_do_meanwhile() {
     let (nap, work) = (Duration::from_millis(40), Duration::from_millis(20));
     let core = launch(CoreConfig::new("slept", None), move |runtime| async move {
-        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
-        let (wake, mut poller) = (Arc::new(Notify::new()), Poller::new().unwrap());
-        let core = (bells, ShardId::new(0));
-        let idle = Idle::new(&runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
+        let (idle, mut poller, wake) = alone(&runtime);
         for in_executor in [false, true] {
             let (before, began, wake) = (runtime.times(), Instant::now(), wake.clone());
             let worked = Rc::new(Cell::new(Duration::ZERO));
@@ -171,10 +170,7 @@ fn a_file_wakes_its_core() {
         let disk = Disk::at(&root).await.unwrap();
         let path = RelPath::root().join("log");
         disk.create(&path).await.unwrap().close().await.unwrap();
-        let bells: Arc<[Bell]> = vec![Bell::new().unwrap()].into();
-        let (wake, mut poller) = (Arc::new(Notify::new()), Poller::new().unwrap());
-        let core = (bells, ShardId::new(0));
-        let idle = Idle::new(&runtime, core, &poller, wake.clone(), NO_SPIN).unwrap();
+        let (idle, mut poller, wake) = alone(&runtime);
         let (done, mut late) = (Rc::new(Cell::new(0)), 0);
         for round in 1..=ROUNDS {
             let began = Instant::now();
