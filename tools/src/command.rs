@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use cql::frame::client::Reply;
 
 use crate::client::handshake::Target;
-use crate::client::pace::{Clock, Pace};
+use crate::client::pace::Pace;
 use crate::client::recorder::CONNECTION_LOST;
 use crate::client::run::{Span, run};
 use crate::client::topology::Topology;
@@ -152,7 +152,6 @@ impl Job<'_> {
         let shares = deal_connections(self.client, &self.server.topology)?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut console = Console::new(&self.title, self.goal, self.output.quiet);
-        let clock = Clock::start();
         let warmup_s = self.warmup.as_secs() as u32;
         let deadline_ns = self
             .duration
@@ -180,14 +179,13 @@ impl Job<'_> {
                     patience_ns: self.client.reconnect.map(|time| time.as_nanos() as u64),
                     core: core_of(self.client, thread),
                     thread: (thread, threads),
-                    clock,
                     stop: stop.clone(),
                     reports: reports.clone(),
                 });
             }
             Ok(plans)
         };
-        let outcome = run(clock, span, plan, |point, total| console.second(point, total));
+        let outcome = run(span, plan, |point, total| console.second(point, total));
         console.done();
         let outcome = outcome?;
         let setting = Setting {

@@ -37,7 +37,9 @@ fn run_for(
     let dir = tempfile::tempdir().unwrap();
     let (_, address) = FaultyServer::start(fault, 1);
     let json = dir.path().join("run.json");
-    if ![Fault::Forgets, Fault::Tears, Fault::Refuses, Fault::Dies].contains(&fault) {
+    let without_records =
+        [Fault::Forgets, Fault::Tears, Fault::Refuses, Fault::Dies, Fault::OpensSlowly];
+    if !without_records.contains(&fault) {
         let loaded = messina_load(address, &["load", "--records", RECORDS, "--reconnect"]);
         assert!(loaded.status.success(), "{loaded:?}");
     }
@@ -86,6 +88,18 @@ fn operations_that_were_due_at_a_rate_are_counted() {
     let (_, report) = run_for(&["--duration", "1s"], Fault::Stalls, "c", &rate);
     let counted = report.operations + report.behind;
     assert!((990..=1010).contains(&counted), "{} and {}", report.operations, report.behind);
+}
+
+/// Before: what was due at a rate while the connections were being opened counted as answered late, up to as late as
+/// the last of them was opened.
+#[test]
+fn a_rate_begins_when_all_connections_are_open() {
+    let rate = ["--mix", "update=1", "--rate", "1000", "--connections", "8", "--threads", "2"];
+    let (_, report) = run_for(&["--duration", "1s"], Fault::OpensSlowly, "a", &rate);
+    let counted = report.operations + report.behind;
+    assert!((990..=1010).contains(&counted), "{} and {}", report.operations, report.behind);
+    let p50_us = report.kinds[0].p50_us;
+    assert!(p50_us < 200_000.0, "{p50_us}");
 }
 
 #[test]

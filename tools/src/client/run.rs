@@ -5,9 +5,10 @@
 //! thread 1 ─ Interval of second 0, 1, 2, .. ─┴─► Gathering: a second of all threads is closed ─► Point, total
 //! ```
 //!
-//! 1. Start the threads, and take their seconds until all have ended.
-//! 2. Take the CPU used at the end of the warm-up, and at the deadline or when the last thread has ended.
-//! 3. Wait until the clock has reached the last sequence number: a write with an older timestamp would lose in the next
+//! 1. Open the connections of all threads. Then the clock of the run begins: what is due at a rate would wait for them.
+//! 2. Start the threads, and take their seconds until all have ended.
+//! 3. Take the CPU used at the end of the warm-up, and at the deadline or when the last thread has ended.
+//! 4. Wait until the clock has reached the last sequence number: a write with an older timestamp would lose in the next
 //!    run.
 //!
 //! Invariants
@@ -95,25 +96,33 @@ pub struct Outcome {
 
 /// Runs all `plans`, made by `plan` from where a thread reports to; calls `watch` every second.
 pub fn run(
-    clock: Clock,
     span: Span,
     plan: impl FnOnce(Sender<Report>) -> Result<Vec<Plan>>,
     mut watch: impl FnMut(&Point, &Interval),
 ) -> Result<Outcome> {
     let (reports, inbox) = channel();
-    let plans = plan(reports)?;
-    let threads = plans.len();
+    let workers = side_by_side(plan(reports)?, Worker::new, || ())?;
+    let clock = Clock::start();
+    let mut gathering = Gathering::new(workers.len(), span, clock);
+    let gather = || gathering.gather(&inbox, &mut watch);
+    side_by_side(workers, |worker| worker.run(clock), gather)?;
+    Ok(gathering.finish(&mut watch))
+}
+
+/// Does `each` for all of `inputs`, on a thread for each of them, and `beside` on this one; what came of the first, in
+/// the order of the inputs.
+fn side_by_side<I: Send, O: Send>(
+    inputs: Vec<I>,
+    each: impl Fn(I) -> Result<O> + Sync,
+    beside: impl FnOnce(),
+) -> Result<Vec<O>> {
     thread::scope(|scope| {
-        let mut handles = Vec::new();
-        for plan in plans {
-            handles.push(scope.spawn(move || Worker::new(plan).map(Worker::run)));
-        }
-        let mut gathering = Gathering::new(threads, span, clock);
-        gathering.gather(&inbox, &mut watch);
-        for handle in handles {
-            handle.join().map_err(|_| Error::Invalid("a client thread panicked".into()))??;
-        }
-        Ok(gathering.finish(&mut watch))
+        let each = &each;
+        let spawn = |input| scope.spawn(move || each(input));
+        let handles: Vec<_> = inputs.into_iter().map(spawn).collect();
+        beside();
+        let panicked = |_| Error::Invalid("a client thread panicked".into());
+        handles.into_iter().map(|handle| handle.join().map_err(panicked)?).collect()
     })
 }
 

@@ -32,7 +32,7 @@ use schedule::Schedule;
 
 use super::handshake::Target;
 use super::link::{Received, reply};
-use super::pace::{Pace, Sequencer};
+use super::pace::{Clock, Pace, Sequencer};
 use super::queues::{Order, PendingOp, ShardQueues};
 use super::recorder::{CONNECTION_LOST, NextStep, Recorder};
 use super::statement::{Form, Template};
@@ -57,6 +57,8 @@ pub struct Worker {
     recovery: Recovery,
     /// How long one operation may take, in ns.
     timeout_ns: u64,
+    /// The processor core to run on, if not any.
+    core: Option<usize>,
     stop: Arc<AtomicBool>,
     reports: Sender<Report>,
 }
@@ -95,10 +97,6 @@ impl Server {
 impl Worker {
     /// Opens the connections and prepares the statements.
     pub fn new(plan: Plan) -> Result<Worker> {
-        if let Some(core) = plan.core {
-            pin_to_core(core)?;
-        }
-        sharpen_timers();
         let (thread, threads) = plan.thread;
         let order = if plan.pace == Pace::Closed { Order::Last } else { Order::First };
         let sequencer = Sequencer::new(thread, threads);
@@ -113,9 +111,10 @@ impl Worker {
                 unprepared: true,
             },
             schedule,
-            recorder: Recorder::new(plan.workload, plan.journal, plan.clock),
+            recorder: Recorder::new(plan.workload, plan.journal, Clock::start()),
             recovery: Recovery::new(plan.patience_ns),
             timeout_ns: plan.timeout_ns,
+            core: plan.core,
             stop: plan.stop,
             reports: plan.reports,
         };
@@ -138,8 +137,13 @@ impl Worker {
         self.connections.add(opened, shard, queue as usize, in_flight)
     }
 
-    /// Repeats the pass until the run is over.
-    pub fn run(mut self) {
+    /// Repeats the pass until the run, which began with `clock`, is over. This thread is the worker's from now on.
+    pub fn run(mut self, clock: Clock) -> Result<()> {
+        if let Some(core) = self.core {
+            pin_to_core(core)?;
+        }
+        sharpen_timers();
+        self.recorder.clock = clock;
         let end = self.pass_until_over();
         let cause = self.recovery.cause.take().or(end.err());
         let last = std::mem::replace(&mut self.recorder.interval, Interval::new(0));
@@ -152,6 +156,7 @@ impl Worker {
             last_sequence: self.schedule.last_sequence(),
             cause,
         });
+        Ok(())
     }
 
     fn pass_until_over(&mut self) -> Result<()> {

@@ -44,6 +44,8 @@ pub(crate) enum Fault {
     Refuses,
     /// Every 50th scan leaves out a row.
     Skips,
+    /// Each connection takes 200 ms to be opened.
+    OpensSlowly,
     /// The 500th request waits for two seconds, and all behind it on its connection.
     Stalls,
 }
@@ -152,7 +154,12 @@ impl FaultyServer {
                     out,
                 );
             }
-            Request::Startup(_) => to.put_ready(out),
+            Request::Startup(_) => {
+                if self.fault == Fault::OpensSlowly {
+                    thread::sleep(Duration::from_millis(200));
+                }
+                to.put_ready(out);
+            }
             Request::Query(query) if query.text.starts_with("SELECT release_version") => {
                 put_rows(to, out, &[vec![Some(b"faulty_server".to_vec())]]);
             }

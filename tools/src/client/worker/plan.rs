@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
 use crate::client::handshake::Target;
-use crate::client::pace::{Clock, Pace};
+use crate::client::pace::Pace;
 use crate::client::topology::Topology;
 use crate::error::Error;
 use crate::journal::Journal;
@@ -41,8 +41,6 @@ pub struct Plan {
     pub core: Option<usize>,
     /// The number of this thread, from 0, and how many threads there are.
     pub thread: (usize, usize),
-    /// The clock of the run.
-    pub clock: Clock,
     /// Set when the run is to end early.
     pub stop: Arc<AtomicBool>,
     /// Where reports are sent.
