@@ -238,7 +238,7 @@ pub struct RunFlags {
     /// Judge every read. Of the data of a rule this run must be all that writes.
     #[arg(long)]
     pub verify: bool,
-    /// Repeat this statement on one more connection while the workload runs, such as "SELECT count(*) FROM ycsb.usertable".
+    /// Repeat this statement on one more connection while connections are opened and the workload runs, such as "SELECT count(*) FROM ycsb.usertable".
     #[arg(long, value_name = "STATEMENT")]
     pub beside: Option<String>,
     /// Rows of a page of --beside.

@@ -27,7 +27,7 @@ fn run(fault: Fault, workload: &str, extra: &[&str]) -> (Option<i32>, RunReport)
     run_for(&["--operations", "5000"], fault, workload, extra)
 }
 
-/// The same for this long.
+/// The same for this long, without a load where that would fail or take long.
 fn run_for(
     long: &[&str],
     fault: Fault,
@@ -94,12 +94,22 @@ fn operations_that_were_due_at_a_rate_are_counted() {
 /// the last of them was opened.
 #[test]
 fn a_rate_begins_when_all_connections_are_open() {
-    let rate = ["--mix", "update=1", "--rate", "1000", "--connections", "8", "--threads", "2"];
+    let rate = ["--mix", "update=1", "--rate", "1000", "--connections", "6", "--threads", "2"];
     let (_, report) = run_for(&["--duration", "1s"], Fault::OpensSlowly, "a", &rate);
     let counted = report.operations + report.behind;
     assert!((990..=1010).contains(&counted), "{} and {}", report.operations, report.behind);
     let p50_us = report.kinds[0].p50_us;
     assert!(p50_us < 200_000.0, "{p50_us}");
+}
+
+/// Before: the other threads went on to the end of the run, whose report was thrown away.
+#[test]
+fn a_thread_that_cannot_begin_keeps_the_run_from_beginning() {
+    let (server, address) = FaultyServer::start(Fault::None, 1);
+    let load = ["load", "--records", RECORDS, "--threads", "2", "--cores", "0,99999"];
+    let output = messina_load(address, &load);
+    assert!(!output.status.success(), "{output:?}");
+    assert_eq!(server.requests.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -33,8 +33,8 @@ use super::{Failed, Result, run_to_end};
 
 /// Milliseconds of a clock tick of `/proc`.
 const TICK_MS: f64 = 10.0;
-/// In which the load tool connects, before it measures.
-const CONNECTING: &str = "1s";
+/// The first second of a run, which is not measured.
+const WARMUP: &str = "1s";
 /// Rows of the table with an index: ten for each of the 64 values that `messina-load` asks for.
 const INDEXED_ROWS: u64 = 640;
 /// Operations by which the speed of Redis is found before it is measured.
@@ -305,7 +305,7 @@ impl Setup {
         command
             .args(["--mix", "read=1,update=1", "--connections", "64", "--in-flight", "16"])
             .args(["--rate", &rate.to_string(), "--duration", &format!("{}s", self.seconds)])
-            .args(["--warmup", CONNECTING, "--json"])
+            .args(["--warmup", WARMUP, "--json"])
             .arg(json.path());
         run_to_end(&mut command)?;
         latency(rate, &read_json(&json)?)
@@ -367,7 +367,7 @@ impl Setup {
     fn measure_cql(&self, server: &Running, work: Work, pressure: Pressure) -> Result<Cost> {
         let json = NamedTempFile::new().map_err(Failed::io("making a file for a result"))?;
         let mut command = self.cql_command(server, (work, pressure), self.seconds);
-        run_to_end(command.args(["--warmup", CONNECTING, "--json"]).arg(json.path()))?;
+        run_to_end(command.args(["--warmup", WARMUP, "--json"]).arg(json.path()))?;
         cost(&read_json(&json)?)
     }
 

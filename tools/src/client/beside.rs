@@ -1,4 +1,5 @@
 //! A statement that another connection repeats while a workload runs: what a scan does to point reads, measured.
+//! It begins before the connections of the workload are opened, so its counts are of a little more than the run.
 //!
 //! One request at a time, page after page to the end, and again from the front, until the run is over. A page that does
 //! not come within the client's time-out, or an error, is counted, and the statement begins again on a new connection.

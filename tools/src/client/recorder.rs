@@ -41,7 +41,7 @@ pub struct Recorder {
     pub interval: Interval,
     /// Where acknowledged writes go, if anywhere.
     pub journal: Option<Journal>,
-    /// The clock of the run; one of its own before it begins.
+    /// The clock of the run; until the run begins, one that nothing reads.
     pub clock: Clock,
     findings: Findings,
 }

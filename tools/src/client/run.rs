@@ -5,7 +5,8 @@
 //! thread 1 ─ Interval of second 0, 1, 2, .. ─┴─► Gathering: a second of all threads is closed ─► Point, total
 //! ```
 //!
-//! 1. Open the connections of all threads. Then the clock of the run begins: what is due at a rate would wait for them.
+//! 1. Open the connections of all threads. Only then the clock of the run begins: otherwise what is due at a rate would
+//!    wait for connections.
 //! 2. Start the threads, and take their seconds until all have ended.
 //! 3. Take the CPU used at the end of the warm-up, and at the deadline or when the last thread has ended.
 //! 4. Wait until the clock has reached the last sequence number: a write with an older timestamp would lose in the next
@@ -94,7 +95,8 @@ pub struct Outcome {
     pub cause: Option<Error>,
 }
 
-/// Runs all `plans`, made by `plan` from where a thread reports to; calls `watch` every second.
+/// Runs all `plans`, made by `plan` from where a thread reports to; calls `watch` every second. An error, before
+/// anything is sent, if a connection cannot be opened.
 pub fn run(
     span: Span,
     plan: impl FnOnce(Sender<Report>) -> Result<Vec<Plan>>,
@@ -109,8 +111,8 @@ pub fn run(
     Ok(gathering.finish(&mut watch))
 }
 
-/// Does `each` for all of `inputs`, on a thread for each of them, and `beside` on this one; what came of the first, in
-/// the order of the inputs.
+/// Does `each` for all of `inputs`, on a thread for each of them, and `beside` on this one. Returns what came of `each`, in
+/// the order of the inputs, or the first error.
 fn side_by_side<I: Send, O: Send>(
     inputs: Vec<I>,
     each: impl Fn(I) -> Result<O> + Sync,
@@ -121,8 +123,10 @@ fn side_by_side<I: Send, O: Send>(
         let spawn = |input| scope.spawn(move || each(input));
         let handles: Vec<_> = inputs.into_iter().map(spawn).collect();
         beside();
+        // All are joined before the first error is returned: a scope panics if one that panicked was left to it.
+        let ended: Vec<_> = handles.into_iter().map(|handle| handle.join()).collect();
         let panicked = |_| Error::Invalid("a client thread panicked".into());
-        handles.into_iter().map(|handle| handle.join().map_err(panicked)?).collect()
+        ended.into_iter().map(|end| end.map_err(panicked)?).collect()
     })
 }
 

@@ -1,4 +1,5 @@
-//! One client thread: its connections, and the pass that it repeats until the run is over.
+//! One client thread: its connections, which are opened before the run, and the pass that it repeats until the run is
+//! over.
 //!
 //! ```text
 //! 1 close the second that is over   4 send: one write per connection on which frames were put
@@ -46,7 +47,7 @@ use crate::workload::{Next, Now, Rule};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A client thread at work.
+/// What a client thread has. Made on any thread, at work on its own.
 #[derive(Debug)]
 pub struct Worker {
     server: Server,
@@ -95,8 +96,10 @@ impl Server {
 }
 
 impl Worker {
-    /// Opens the connections and prepares the statements.
+    /// Opens the connections and prepares the statements, on a thread that ends after it.
     pub fn new(plan: Plan) -> Result<Worker> {
+        // On a core that is not there the run would fail when others have begun it.
+        plan.core.map_or(Ok(()), pin_to_core)?;
         let (thread, threads) = plan.thread;
         let order = if plan.pace == Pace::Closed { Order::Last } else { Order::First };
         let sequencer = Sequencer::new(thread, threads);
@@ -139,9 +142,7 @@ impl Worker {
 
     /// Repeats the pass until the run, which began with `clock`, is over. This thread is the worker's from now on.
     pub fn run(mut self, clock: Clock) -> Result<()> {
-        if let Some(core) = self.core {
-            pin_to_core(core)?;
-        }
+        self.core.map_or(Ok(()), pin_to_core)?;
         sharpen_timers();
         self.recorder.clock = clock;
         let end = self.pass_until_over();

@@ -31,7 +31,7 @@ pub struct RunReport {
     pub format: String,
     /// What to call this run.
     pub title: String,
-    /// When it began, in seconds since 1970.
+    /// When its connections began to be opened, in seconds since 1970.
     pub started_s: u64,
     /// The command that made it.
     pub command: String,
