@@ -226,6 +226,11 @@ impl<P: Protocol> Shard<P> {
         ShardHands { shard: self, line: Line::General, note: None }
     }
 
+    /// What is written with that for whose end writes wait, by a line of its own. It goes to tables without views.
+    pub(crate) fn hands_of_order(&self) -> ShardHands<'_, P> {
+        ShardHands { shard: self, line: Line::Orders, note: None }
+    }
+
     /// What this note of a write is sent with, by a line of its own: a peer may wait for its end. It goes to tables
     /// without views, so its parts wait for no peer.
     pub(crate) fn hands_of_note(&self, number: u64) -> ShardHands<'_, P> {

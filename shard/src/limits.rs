@@ -44,6 +44,8 @@ pub const SCAN_CREDITS_DIVISOR: usize = 8;
 pub const LOOKUP_CREDITS_DIVISOR: usize = 8;
 /// 1/16 are for what ends another request: that is answered at once, and waits for no other.
 pub const END_CREDITS_DIVISOR: usize = 16;
+/// 1/16 are for the steps of changes of the schema, TRUNCATEs and snapshots, for whose end writes wait.
+pub const ORDER_CREDITS_DIVISOR: usize = 16;
 
 /// Mail taken in one pass at most, so that sockets are not forgotten over it: less if that takes long.
 pub const MAIL_BUDGET: usize = 1024;

@@ -14,9 +14,9 @@
 //!    were sent: none passes those that wait for a credit. So scans of ranges, which take long, take no credit of what
 //!    is short or goes by an index, and what ends a read waits for none of those.
 //! 3. No deadlock: a request of [`Line::General`] may wait for requests of [`Line::Noted`] (a write of a base, for the
-//!    rows of its views), and those wait for no other core. Requests of one line never wait for others of that line,
-//!    but for changes of the schema and what operators ask: they are few, and wait for general ones that wait for none.
-//!    So cores that have given all their credits to each other get answers all the same.
+//!    rows of its views), for these wait for no other core; and for requests of [`Line::Orders`] (a write, for the end
+//!    of a TRUNCATE), for these wait for noted ones at most. No request waits for another one of its line. So cores
+//!    that have given all their credits to each other get answers all the same.
 //! 4. A read that its task has left is ended where it is: one that waits for a credit is never sent, of one that was
 //!    sent the peer is told.
 //! 5. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait, or what waits takes the bytes that it may.
@@ -31,8 +31,8 @@ use engine::{Error, Result};
 use slab::Slab;
 
 use crate::limits::{
-    END_CREDITS_DIVISOR, LOOKUP_CREDITS_DIVISOR, MAIL_BUDGET, PEER_QUEUE_REQUESTS_MAX,
-    SCAN_CREDITS_DIVISOR, VIEW_CREDITS_DIVISOR,
+    END_CREDITS_DIVISOR, LOOKUP_CREDITS_DIVISOR, MAIL_BUDGET, ORDER_CREDITS_DIVISOR,
+    PEER_QUEUE_REQUESTS_MAX, SCAN_CREDITS_DIVISOR, VIEW_CREDITS_DIVISOR,
 };
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
@@ -126,11 +126,14 @@ pub(crate) enum Line {
     Lookups,
     /// What ends another request, and is answered at once.
     Ends,
+    /// The steps of what goes on one at a time: a change of the schema, a TRUNCATE, a snapshot. Writes wait for their
+    /// end.
+    Orders,
 }
 
 impl Line {
     /// How many there are.
-    const COUNT: usize = 5;
+    const COUNT: usize = 6;
 }
 
 /// What the layer above has received.
@@ -243,11 +246,12 @@ impl<P: Protocol> Peers<P> {
             SCAN_CREDITS_DIVISOR,
             LOOKUP_CREDITS_DIVISOR,
             END_CREDITS_DIVISOR,
+            ORDER_CREDITS_DIVISOR,
         ];
-        let [noted, scans, lookups, ends] = parts.map(|part| (credits / part).max(1));
-        let general = credits - noted - scans - lookups - ends;
+        let [noted, scans, lookups, ends, orders] = parts.map(|part| (credits / part).max(1));
+        let general = credits - noted - scans - lookups - ends - orders;
         // In the order of `Line`.
-        let credits = [general, noted, scans, lookups, ends];
+        let credits = [general, noted, scans, lookups, ends, orders];
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),

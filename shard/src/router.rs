@@ -247,7 +247,7 @@ impl<P: Protocol> Shard<P> {
     pub(crate) async fn truncate(&self, table: TableId) -> Result<()> {
         let truncate = async |shard: ShardId| match shard == self.me() {
             true => self.background.truncate(table).await,
-            false => self.call_done(shard, Request::Truncate(table)).await,
+            false => self.order(shard, Request::Truncate(table)).await,
         };
         join(self.sharder.all().map(truncate)).await.into_iter().collect()
     }
@@ -258,8 +258,9 @@ impl<P: Protocol> Shard<P> {
         self.background.flush().await
     }
 
-    pub(crate) async fn call_done(&self, to: ShardId, request: Request<P::Ask>) -> Result<()> {
-        match self.call(to, request).await {
+    /// Has a peer do a step of what goes on one at a time, and waits until it is done.
+    pub(crate) async fn order(&self, to: ShardId, request: Request<P::Ask>) -> Result<()> {
+        match self.call_by(Line::Orders, to, request).await {
             Reply::Done(result) => result.map_err(|error| *error),
             _ => unreachable!("it is done or it is not"),
         }

@@ -153,7 +153,7 @@ impl<P: Protocol> Shard<P> {
             self.adopt(schema);
             return Ok(());
         }
-        self.call_done(shard, Request::Schema(schema)).await
+        self.order(shard, Request::Schema(schema)).await
     }
 
     pub(crate) fn adopt(&self, schema: Arc<Schema>) {

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::groups::Group;
 use crate::message::{Reply, Request};
 use crate::owner::ShardId;
+use crate::peers::Line;
 use crate::protocol::Protocol;
 use crate::router::join;
 use crate::shard::Shard;
@@ -88,6 +89,35 @@ pub enum Upkeep {
     StatusOf(Arc<[TableId]>),
 }
 
+impl Upkeep {
+    /// The line by which a peer is asked. What writes wait for must not wait for them, nor for what takes minutes.
+    fn line(&self) -> Line {
+        match self {
+            Upkeep::Link { .. }
+            | Upkeep::TruncateToCut(_)
+            | Upkeep::EndCut(_)
+            | Upkeep::HoldWrites(_)
+            | Upkeep::ReleaseWrites(_)
+            | Upkeep::LeaveOut(_)
+            | Upkeep::Close(_)
+            | Upkeep::Open(_)
+            | Upkeep::Forget(_)
+            | Upkeep::Adopt { .. }
+            | Upkeep::StatusOf(_) => Line::Orders,
+            Upkeep::Flush(_)
+            | Upkeep::Compact(_)
+            | Upkeep::RebuildIndexes(..)
+            | Upkeep::BuildViewsAgain(_)
+            | Upkeep::AwaitNotes
+            | Upkeep::BuildView(_)
+            | Upkeep::ForgetFile(_)
+            | Upkeep::StartSample(_)
+            | Upkeep::EndSample
+            | Upkeep::Status => Line::General,
+        }
+    }
+}
+
 /// What comes after files are linked into a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linking {
@@ -121,10 +151,12 @@ impl<P: Protocol> Shard<P> {
     pub async fn upkeep(&self, upkeep: &Upkeep) -> Result<Vec<ShardStatus>> {
         let ask = async |shard: ShardId| match shard == self.me() {
             true => self.upkeep_here(upkeep).await,
-            false => match self.call(shard, Request::Upkeep(upkeep.clone())).await {
-                Reply::Upkeep(result) => result.map(|status| *status).map_err(|error| *error),
-                _ => unreachable!("upkeep is answered with a status"),
-            },
+            false => {
+                match self.call_by(upkeep.line(), shard, Request::Upkeep(upkeep.clone())).await {
+                    Reply::Upkeep(result) => result.map(|status| *status).map_err(|error| *error),
+                    _ => unreachable!("upkeep is answered with a status"),
+                }
+            }
         };
         join(self.sharder.all().map(ask)).await.into_iter().collect()
     }

@@ -200,12 +200,13 @@ impl<P: Protocol> Shard<P> {
         }
     }
 
-    /// Writes a record to its owners, durably.
+    /// Writes a record to its owners, durably: what builds and TRUNCATEs of views note of themselves. Writes may wait
+    /// for their end.
     pub(crate) async fn write_parts(&self, record: &[u8]) -> Result<()> {
         if record.is_empty() {
             return Ok(());
         }
-        let (parts, hands) = (split(record, self.sharder)?, self.hands());
+        let (parts, hands) = (split(record, self.sharder)?, self.hands_of_order());
         let send = async |(owner, part)| hands.send((owner, CheckedPart::plain(part))).await;
         join(parts.into_iter().map(send)).await.into_iter().collect()
     }

@@ -4,9 +4,9 @@
 //! number of the question, and publishes. So a test says which requests are with the peer, which wait, and in which
 //! order they come.
 //!
-//! What is tested: requests beyond the credits wait in order; scans, lookups and ends have credits of their own, so
-//! that none keeps the others waiting; an end that waits until its read was answered is not sent; more waiting requests
-//! than the limit are refused; a write of several parts says what became of all.
+//! What is tested: requests beyond the credits wait in order; scans, lookups, ends and orders have credits of their
+//! own, so that none keeps the others waiting; an end that waits until its read was answered is not sent; more waiting
+//! requests than the limit are refused; a write of several parts says what became of all.
 //!
 //! Not here: rings and bells (`mailbox.rs`), what requests ask for (`router.rs`).
 
@@ -32,7 +32,7 @@ fn pair() -> [Peers<Numbers>; 2] {
 /// The same, with so many bytes for what waits.
 fn pair_of(queued_bytes_max: u64) -> [Peers<Numbers>; 2] {
     let ports = mesh(2).expect("descriptors for two bells");
-    let peers = |port| Peers::new(port, 2, 12, queued_bytes_max);
+    let peers = |port| Peers::new(port, 2, 14, queued_bytes_max);
     let peers: Vec<_> = ports.into_iter().map(peers).collect();
     peers.try_into().ok().expect("there are two")
 }
@@ -144,6 +144,24 @@ fn an_end_gets_through_when_all_credits_are_taken_and_scans_leave_some_to_others
     here.publish();
     assert_eq!(reads(&there).0, [2], "the one for which none waits is not sent");
     assert_eq!(here.to.borrow()[1][Line::Ends as usize].credits, 1);
+}
+
+/// Before: a step of a TRUNCATE waited for a credit that writes had, which waited for its end.
+#[test]
+fn a_step_of_what_writes_wait_for_gets_through_when_all_credits_are_taken() {
+    let [here, there] = pair();
+    (0..5).for_each(|number| ask(&here, number));
+    let order = Waiting::Task(Line::Orders, Slot::new());
+    here.send(ShardId::new(1), order, Request::Truncate(model::TableId(uuid::Uuid::nil())));
+    here.publish();
+    let (mut asked, mut ordered) = (Vec::new(), 0);
+    let take = |received| match received {
+        Received::Question(_asker, Request::Service(number)) => asked.push(number),
+        Received::Question(_asker, Request::Truncate(_)) => ordered += 1,
+        _ => panic!("nothing else is asked"),
+    };
+    there.receive(take, || false);
+    assert_eq!((asked, ordered), (vec![0, 1], 1));
 }
 
 /// Before: reads by an index waited in the line of scans.

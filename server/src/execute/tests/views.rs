@@ -89,6 +89,28 @@ fn cores_that_have_given_each_other_all_credits_go_on() {
     assert_eq!(bench.query("SELECT count(*) FROM ks.w"), (2 * WRITES).to_string());
 }
 
+/// Before: batches that waited for the end of a TRUNCATE took all credits, and the last step of the TRUNCATE waited for
+/// one of them, until a restart.
+#[test]
+fn a_truncate_ends_though_batches_that_wait_for_it_have_taken_all_credits() {
+    const BATCHES: usize = 1_500;
+    let mut bench = Bench::with_view(2);
+    let base = bench.id_of("b");
+    bench.upkeep(Upkeep::HoldWrites(base));
+    let insert = |k: i32| format!("INSERT INTO ks.b (k, r) VALUES ({k}, 1)");
+    for (here, there) in of_core(0, 0).zip(of_core(1, 0)).take(BATCHES) {
+        let both = format!("BEGIN BATCH {}; {}; APPLY BATCH", insert(here), insert(there));
+        bench.begin_as(bench.client, &both);
+    }
+    while bench.server.run_once() {}
+    assert_eq!(bench.answers_to(bench.client), [], "they wait");
+    bench.upkeep(Upkeep::ReleaseWrites(base));
+    bench.server.run_until_answered(bench.client);
+    let answers = bench.answers_to(bench.client);
+    assert_eq!(answers.len(), BATCHES);
+    assert!(answers.iter().all(|(_, answer)| answer == "void"), "{answers:?}");
+}
+
 /// Before: what was taken without rows of a view and was not readable yet when the view was built came into the base
 /// alone.
 #[test]
