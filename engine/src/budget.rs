@@ -76,6 +76,12 @@ impl Budget {
         self.left() / 2
     }
 
+    /// What they may hold when a start replays the log and the disk has no space for a flush: nothing else has memory
+    /// then.
+    pub(crate) fn replayed_max(&self) -> usize {
+        self.bytes / 4 * 3
+    }
+
     /// What memtables hold when one is flushed.
     pub(crate) fn flush_bytes(&self) -> usize {
         self.memtables_max() / 2

@@ -215,8 +215,8 @@ impl Engine {
     ) -> Result<()> {
         let free = tables.iter().filter(|table| !table.flushing.replace(true));
         let tables: Vec<Rc<Table>> = free.cloned().collect();
-        let bytes: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
-        let result = match self.promise_flush(bytes as u64).await {
+        let bytes = tables.iter().map(|table| table.next_file_bytes()).sum();
+        let result = match self.promise_flush(bytes).await {
             Ok(promise) => self.flush(&tables, &promise, now_s, pause).await,
             Err(error) => Err(error),
         };
@@ -224,11 +224,13 @@ impl Engine {
             assert!(table.flushing.replace(false), "one flush of a table at a time");
             table.flush_backoff.ended(&result, self.backoff_clock_s(now_s));
         }
-        if let Err(error) = &result {
+        match &result {
+            Ok(()) => self.log_space.flush_has_space(),
+            Err(Error::DiskFull { .. }) => self.log_space.flush_lacks_space(bytes),
+            Err(_) => {}
+        }
+        if result.is_err() {
             self.counters.count(|s| s.jobs_failed += 1);
-            if matches!(error, Error::DiskFull { .. }) {
-                self.log_space.disk_is_full();
-            }
         }
         result
     }

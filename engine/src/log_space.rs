@@ -21,6 +21,8 @@ pub(crate) struct LogSpace {
     used_percent: Cell<u8>,
     /// What the reserve lacks, in bytes.
     missing_bytes: Cell<u64>,
+    /// What the last flush lacked space for, in bytes: 0 if it had space.
+    unflushed_bytes: Cell<u64>,
     /// How often something was flushed or deleted.
     freed: Cell<u64>,
     waiter: RefCell<Option<Waker>>,
@@ -44,12 +46,24 @@ impl LogSpace {
         self.disk_full.set(true);
     }
 
+    /// A flush has found no space for a file of so many bytes: until there is, writes would only fill the memory.
+    pub(crate) fn flush_lacks_space(&self, bytes: u64) {
+        self.unflushed_bytes.set(bytes);
+        self.disk_is_full();
+    }
+
+    /// A flush has had space, or none is due any more.
+    pub(crate) fn flush_has_space(&self) {
+        self.unflushed_bytes.set(0);
+    }
+
     /// The disk has this space now, and of what is free `missing_bytes` are the reserve's.
     pub(crate) fn measured(&self, space: Space, missing_bytes: u64) {
         let free_bytes = space.free_bytes.saturating_sub(missing_bytes);
         self.missing_bytes.set(missing_bytes);
         let used = u128::from(space.total_bytes.saturating_sub(free_bytes));
-        let is_full = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
+        let is_used = used * 100 >= u128::from(space.total_bytes) * DISK_FULL_PERCENT;
+        let is_full = is_used || free_bytes < self.unflushed_bytes.get();
         self.disk_full.set(is_full);
         let percent = (used * 100).div_ceil(u128::from(space.total_bytes).max(1));
         self.used_percent.set(u8::try_from(percent).unwrap_or(100));

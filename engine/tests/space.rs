@@ -12,8 +12,9 @@ use futures_lite::future::{yield_now, zip};
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
 use model::options::{Compaction, TableOptions};
+use model::read::{Flow, PartitionRef, RowSink};
 use model::row::{Cell, RowBuilder, RowHead};
-use model::{ColumnId, Deletion, Schema, Token, TokenRange};
+use model::{ColumnId, Deletion, RowRef, Schema, Token, TokenRange};
 use uuid::Uuid;
 
 use crate::shard::{self, LATER_S, TABLE, drive, flush, key_value, schema_of, write};
@@ -177,6 +178,110 @@ async fn leave_free(sim: &SimDisk, disk: &Disk, bytes: u64) {
     sim.set_faults(quota(1 << 30));
     let used_bytes = (1 << 30) - disk.free_space().await.unwrap().free_bytes;
     sim.set_faults(quota(used_bytes + bytes));
+}
+
+/// Fills the memtables of a shard with 8 MiB of memory, in records of 24 KiB; how many it took.
+async fn fill_memory(engine: &Engine) -> u32 {
+    for key in 0..400 {
+        if engine.writes_deferred() > 0 {
+            return key;
+        }
+        assert_eq!(engine.write(&record(&[key], Some(&noise(key, 3000)), 1), 1), Ok(()));
+        for _ in 0..100 {
+            yield_now().await;
+        }
+    }
+    panic!("a shard with 8 MiB of memory takes 400 writes of 24 KiB");
+}
+
+/// Counts rows.
+struct Count(u32);
+
+impl RowSink for Count {
+    fn row(&mut self, _: &PartitionRef<'_>, _: Option<&[u8]>, _: Option<RowRef<'_>>) -> Flow {
+        self.0 += 1;
+        Flow::More
+    }
+}
+
+fn small(seed: u64) -> Config {
+    shard::config(seed << 40)
+}
+
+/// Before: a start whose log held a little more than memtables may hold wrote a memtable to the disk, and failed if the
+/// disk was full.
+#[test]
+fn a_start_on_a_full_disk_needs_no_space_for_what_it_replays() {
+    let disk_left = Rc::new(RefCell::new(None));
+    let killed = disk_left.clone();
+    on_sim(async move |sim, disk, exec| {
+        Engine::create(&disk, &small(10)).await.unwrap();
+        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let keys = fill_memory(&engine).await;
+        leave_free(&sim, &disk, 1 << 20).await;
+        killed.replace(Some((sim.kill(), keys)));
+    });
+    let (sim, keys) = disk_left.take().unwrap();
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(2));
+    let spawner = exec.clone();
+    let started = exec.run(async move {
+        // For what a start makes beside data.
+        leave_free(&sim, &disk, 1 << 20).await;
+        // As one that was started with less memory than before.
+        let config = Config { memory_bytes: 7 << 20, ..small(30) };
+        let engine = open(&disk, &spawner, config, &SpaceLedger::default()).await;
+        let mut found = Count(0);
+        engine.read(&shard::select_all(0), &mut found, yield_now).await.unwrap();
+        assert_eq!(found.0, keys - 1, "all but the one that waited");
+        assert!(engine.next_job_of(JobKind::Flush, LATER_S).is_some(), "the open shard flushes");
+        sim.set_faults(Faults::default());
+        flush(&engine).await;
+    });
+    started.done();
+}
+
+/// Before: it asked for as much space as all memtables of the table took in memory, and more each time it was refused.
+#[test]
+fn a_flush_asks_for_the_space_that_its_file_takes() {
+    on_sim(async |sim, disk, exec| {
+        Engine::create(&disk, &small(10)).await.unwrap();
+        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let zeros = |key: u32| record(&[key], Some(&[0; 24 << 10]), 1);
+        for key in 1000..1060 {
+            write(&engine, &zeros(key)).await.unwrap();
+        }
+        flush(&engine).await;
+        for key in 0..60 {
+            write(&engine, &zeros(key)).await.unwrap();
+        }
+        leave_free(&sim, &disk, 300 << 10).await;
+        let (job, now_s) = (engine.next_job_of(JobKind::Flush, LATER_S), LATER_S);
+        engine.run(job.unwrap(), now_s, yield_now).await.unwrap();
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: writes were taken again a second after a flush had found no space, until the memory was full.
+#[test]
+fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
+    on_sim(async |sim, disk, exec| {
+        Engine::create(&disk, &small(10)).await.unwrap();
+        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        fill_memory(&engine).await;
+        let quota = |bytes| Faults { quota_bytes: Some(bytes), ..Faults::default() };
+        let used_bytes = (1 << 40) - disk.free_space().await.unwrap().free_bytes;
+        // Of so large a disk less than 97 % are used.
+        sim.set_faults(quota(used_bytes + (1 << 20)));
+        let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
+        let full = Error::DiskFull { file: "the flush of a memtable".into() };
+        assert_eq!(engine.run(job, LATER_S, yield_now).await.err(), Some(full));
+        engine.measure_space(0).await.unwrap();
+        assert!(engine.is_disk_full() && engine.disk_used_percent() < 97);
+        sim.set_faults(quota(used_bytes + (8 << 20)));
+        engine.measure_space(0).await.unwrap();
+        assert!(!engine.is_disk_full());
+        sim.set_faults(Faults::default());
+    });
 }
 
 /// Before: two merges of two shards both counted the same free bytes, and one of them met a full disk.
