@@ -23,6 +23,7 @@ mod job;
 mod leveled;
 mod major;
 mod merges;
+mod outside;
 mod piece;
 mod rewrite;
 mod size_tiered;

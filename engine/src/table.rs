@@ -98,7 +98,7 @@ pub(crate) struct Table {
     /// When its backlog is to be evaluated again.
     pub(crate) evaluation: EvaluationTimer,
     /// Files that are being merged, and those that come out.
-    merging: RefCell<Vec<Uuid>>,
+    merging: RefCell<BTreeSet<Uuid>>,
     /// Files that cannot be opened, read or merged.
     pub(crate) damage: Damage,
     /// Files that no compaction can merge: they stay as they are, and are read.
@@ -551,14 +551,16 @@ impl Table {
 
     /// A file takes part in a merge from now on: another one leaves it alone.
     pub(crate) fn begin_merging(&self, sstable: Uuid) {
-        assert!(!self.is_merging(sstable), "a file is in one merge at a time");
-        self.merging.borrow_mut().push(sstable);
+        let is_new = self.merging.borrow_mut().insert(sstable);
+        assert!(is_new, "a file is in one merge at a time");
         self.evaluation.changed();
     }
 
     /// The merge of these files is over.
     pub(crate) fn end_merging(&self, sstables: &[Uuid]) {
-        self.merging.borrow_mut().retain(|sstable| !sstables.contains(sstable));
+        let mut merging = self.merging.borrow_mut();
+        merging.retain(|sstable| !sstables.contains(sstable));
+        drop(merging);
         self.evaluation.changed();
     }
 

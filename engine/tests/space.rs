@@ -284,6 +284,35 @@ fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
     });
 }
 
+/// Before: it read on to its end, as long as its output was too short to be adopted, and kept all that it read.
+#[test]
+fn a_merge_of_a_table_that_was_emptied_ends_at_its_next_step() {
+    on_sim(async |sim, disk, exec| {
+        Engine::create(&disk, &small(10)).await.unwrap();
+        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        for part in 0..4 {
+            for key in (0..200).filter(|key| key % 4 == part) {
+                write(&engine, &record(&[key], Some(&noise(key, 400)), 1)).await.unwrap();
+            }
+            flush(&engine).await;
+        }
+        let used_bytes = sim.used_bytes();
+        let (job, pauses) =
+            (engine.next_job_of(JobKind::Compact, LATER_S).unwrap(), RefCell::new(0));
+        let pause = async || {
+            let count = pauses.replace_with(|count| *count + 1) + 1;
+            if count == 10 {
+                engine.truncate(TABLE).await.unwrap();
+            }
+        };
+        engine.run(job, LATER_S, pause).await.unwrap();
+        assert!(*pauses.borrow() < 15, "{pauses:?} pauses");
+        shard::run_jobs(&engine, LATER_S).await;
+        assert!(sim.used_bytes() + (600 << 10) < used_bytes, "its inputs are gone");
+        sim.set_faults(Faults::default());
+    });
+}
+
 /// Before: two merges of two shards both counted the same free bytes, and one of them met a full disk.
 #[test]
 fn shards_do_not_promise_the_same_free_bytes_twice() {

@@ -24,7 +24,7 @@
 //!
 //! Not here: how rows are merged (`rewrite.rs`), which files (`job.rs`).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -33,6 +33,7 @@ use model::{Token, TokenRange, schema};
 use uuid::Uuid;
 
 use super::merges::Progress;
+use super::outside::Outside;
 use super::rewrite::{MergeOwner, Rest};
 use crate::cursor::FilePart;
 use crate::engine::Engine;
@@ -73,6 +74,8 @@ pub(super) struct RunningMerge<'m> {
     /// is purged. `None` if they have nothing of that kind. The grace of what has expired counts from when it was
     /// written, so it may be over before the second that the statistics of a file have.
     newest_dead: Option<i64>,
+    /// The files outside the merge that have the tokens that are merged now; nothing before the first.
+    outside: RefCell<Option<Outside>>,
     /// Files outside the merge that certainly do not hold a token: their filters were asked.
     denied: RefCell<(Token, Vec<Uuid>)>,
     /// How far it is, for who asks.
@@ -127,6 +130,7 @@ impl<'m> RunningMerge<'m> {
             held_bytes: Cell::new(0),
             newest_due,
             newest_dead,
+            outside: RefCell::default(),
             denied: RefCell::new((TokenRange::ALL.first, Vec::new())),
             progress,
             pause,
@@ -167,6 +171,17 @@ impl<'m> RunningMerge<'m> {
         let id = view.entry.id();
         self.run.get() == Some(view.entry.run)
             || self.inputs.borrow().iter().any(|input| input.entry.id() == id)
+    }
+
+    /// The views outside the merge that have a token.
+    fn outside(&self, token: Token) -> Ref<'_, Outside> {
+        let views = self.table.views();
+        let is_known = self.outside.borrow().as_ref().is_some_and(|it| it.is_for(token, &views));
+        if !is_known {
+            let outside = Outside::from(token, views, |view| self.is_merged(view));
+            self.outside.replace(Some(outside));
+        }
+        Ref::map(self.outside.borrow(), |outside| outside.as_ref().expect("it was just set"))
     }
 
     /// Whether the filter of a file has said that it does not hold the token.
@@ -287,10 +302,9 @@ impl MergeOwner for RunningMerge<'_> {
             let oldest = memtable.oldest().filter(|oldest| *oldest <= newest_dead);
             oldest.filter(|_| memtable.get(token, key).is_some())
         });
-        let views = self.table.views();
-        let others = views.iter().filter(|view| {
+        let outside = self.outside(token);
+        let others = outside.holders().filter(|view| {
             view.sstable.statistics().oldest_timestamp <= newest_dead
-                && !self.is_merged(view)
                 && view.may_contain(token)
                 && !self.is_denied(token, view.entry.sstable)
         });
@@ -306,17 +320,19 @@ impl MergeOwner for RunningMerge<'_> {
         self.pause.take().await;
     }
 
-    async fn stepped(&self, merged_bytes: usize, fragment_bytes: u64) {
+    async fn stepped(&self, merged_bytes: usize, fragment_bytes: u64) -> ControlFlow<()> {
         self.progress.step(merged_bytes);
         // What is in the writer's buffer is not on the disk yet.
         self.hold(fragment_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
         self.pause.take().await;
-        let Some(pace) = self.engine.pace.get() else { return };
-        // What is merged of a table that was emptied meanwhile is thrown away: the sooner the better.
+        // What is merged of a table that was emptied meanwhile would be thrown away; till then it keeps its inputs.
         let is_needless = || self.table.epoch() != self.epoch;
-        if let Some(wait) = pace.charge(merged_bytes as u64, &is_needless) {
+        if let Some(pace) = self.engine.pace.get()
+            && let Some(wait) = pace.charge(merged_bytes as u64, &is_needless)
+        {
             wait.await;
         }
+        if is_needless() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     async fn begin_partition(&self, token: Token, sources: usize) {
@@ -324,11 +340,9 @@ impl MergeOwner for RunningMerge<'_> {
         let Some(newest_due) = self.newest_due else { return };
         // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
         let unsure: Vec<(Uuid, Rc<Sstable>)> = {
-            let views = self.table.views();
-            let asked = views.iter().filter(|view| {
+            let outside = self.outside(token);
+            let asked = outside.holders().filter(|view| {
                 view.sstable.statistics().oldest_timestamp <= newest_due
-                    && view.entry.tokens.contains(token)
-                    && !self.is_merged(view)
                     && view.sstable.is_unsure(token)
             });
             asked.map(|view| (view.entry.sstable, view.sstable.clone())).collect()

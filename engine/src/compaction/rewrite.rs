@@ -89,8 +89,10 @@ pub(crate) trait MergeOwner {
     async fn pause(&self);
 
     /// The same, after `merged_bytes` more were merged; the output that is being written has `fragment_bytes` by now.
-    async fn stepped(&self, _merged_bytes: usize, _fragment_bytes: u64) {
+    /// `Break` ends the merge here, and the output goes.
+    async fn stepped(&self, _merged_bytes: usize, _fragment_bytes: u64) -> ControlFlow<()> {
         self.pause().await;
+        ControlFlow::Continue(())
     }
 
     /// A partition of this token is merged next, of which `sources` inputs have something. Prepares what
@@ -268,7 +270,11 @@ async fn merge<C: MergeOwner>(
         loop {
             if bytes >= step_bytes {
                 writer.drain(&async || owner.pause().await).await?;
-                owner.stepped(std::mem::take(&mut bytes), writer.bytes()).await;
+                let merged_bytes = std::mem::take(&mut bytes);
+                if owner.stepped(merged_bytes, writer.bytes()).await.is_break() {
+                    outputs.abandon().await;
+                    return Ok(ControlFlow::Break(()));
+                }
                 is_full = output.is_reached_by(writer);
             }
             if !merged.next().await? {
