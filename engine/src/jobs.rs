@@ -4,7 +4,7 @@
 //! next_job_of(kind, now) ─► Job ─► run(job, now, pause)     decided here, run in the group the owner likes
 //! ```
 //!
-//! Order: what frees memory and log first, then what was dropped, then what shows what to compact, and that. A job
+//! Order: what frees memory and log first, then what was dropped or has expired, then what shows what to compact, and that. A job
 //! that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
 
 use std::rc::Rc;
@@ -24,6 +24,8 @@ pub enum Job {
     Flush(TableId),
     /// Remove what is left of tables that are gone: their memory, their files, and what the log holds of them.
     Remove,
+    /// Remove files of a table in which nothing is alive.
+    Drop(TableId),
     /// Look up what rows of a flush take the place of.
     Sample,
     /// Make index files that an sstable of a table lacks.
@@ -37,7 +39,7 @@ pub enum Job {
 pub enum JobKind {
     /// Jobs that free memory and log: [`Job::Flush`].
     Flush,
-    /// Jobs that free what nothing needs any more: [`Job::Remove`].
+    /// Jobs that free what nothing needs any more: [`Job::Remove`] and [`Job::Drop`].
     Remove,
     /// Jobs that show what there is to compact: [`Job::Sample`].
     Sample,
@@ -58,7 +60,7 @@ impl Job {
     pub fn kind(&self) -> JobKind {
         match self {
             Job::Flush(_) => JobKind::Flush,
-            Job::Remove => JobKind::Remove,
+            Job::Remove | Job::Drop(_) => JobKind::Remove,
             Job::Sample => JobKind::Sample,
             Job::Index(_) => JobKind::Index,
             Job::Compact(_) => JobKind::Compact,
@@ -81,7 +83,9 @@ impl Engine {
                 let backoff_clock_s = self.backoff_clock_s(now_s);
                 let is_log_due =
                     self.garbage.may_try(backoff_clock_s) && self.is_log_held_by_nothing();
-                (is_log_due || self.garbage.is_due(backoff_clock_s)).then_some(Job::Remove)
+                let is_due = is_log_due || self.garbage.is_due(backoff_clock_s);
+                let dropping = || self.table_to_drop_from(now_s).map(Job::Drop);
+                is_due.then_some(Job::Remove).or_else(dropping)
             }
             JobKind::Sample => self.samples.is_any().then_some(Job::Sample),
             JobKind::Index => self.table_to_index(self.backoff_clock_s(now_s)).map(Job::Index),
@@ -108,6 +112,10 @@ impl Engine {
                 let result = result.and(self.delete_unkept().await);
                 self.garbage.ended(&result, self.backoff_clock_s(now_s));
                 result
+            }
+            Job::Drop(id) => {
+                let Ok(table) = self.table(id) else { return Ok(()) };
+                self.drop_files(&table, now_s).await
             }
             Job::Sample => {
                 self.look_up_sample(&pause).await;

@@ -93,6 +93,8 @@ pub(crate) struct Table {
     pub(crate) index_state: IndexState,
     /// Failures of compactions.
     pub(crate) compact_backoff: Backoff,
+    /// Failures to remove files in which nothing is alive.
+    pub(crate) drop_backoff: Backoff,
     /// How much of what is written to it is of rows that are there already.
     pub(crate) overwriting: Overwriting,
     /// When its backlog is to be evaluated again.
@@ -248,6 +250,7 @@ impl Table {
             flush_backoff: Backoff::default(),
             index_state,
             compact_backoff: Backoff::default(),
+            drop_backoff: Backoff::default(),
             overwriting: Overwriting::default(),
             evaluation: EvaluationTimer::default(),
             merging: RefCell::default(),

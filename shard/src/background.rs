@@ -268,6 +268,7 @@ impl Background {
         let (group, name, table) = match job {
             Job::Flush(table) => (Group::Flush, "flush", Some(table)),
             Job::Remove => (Group::Flush, "removal of files", None),
+            Job::Drop(table) => (Group::Flush, "removal of files", Some(table)),
             Job::Sample => (Group::Flush, "sample of a flush", None),
             Job::Index(table) => (Group::Compaction, "indexing", Some(table)),
             Job::Compact(table) => (Group::Compaction, "compaction", Some(table)),

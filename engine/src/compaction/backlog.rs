@@ -35,7 +35,9 @@ use crate::table::{Table, file_bytes};
 /// What the strategy of a table would have merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Backlog {
-    /// Bytes of what it proposes first; `None` if it proposes nothing.
+    /// Whether it proposes to drop files.
+    drops: bool,
+    /// Bytes of the merge that it proposes first; `None` if it proposes none.
     next_bytes: Option<u64>,
     /// How many runs lie over one another among what it proposes and what is being merged.
     depth: usize,
@@ -129,6 +131,21 @@ impl CompactionState {
 }
 
 impl Engine {
+    /// A table with files in which nothing is alive: these go whatever is being merged.
+    pub(crate) fn table_to_drop_from(&self, now_s: u32) -> Option<TableId> {
+        self.list_expiring(now_s);
+        self.evaluate_listed(now_s);
+        let backoff_clock_s = self.backoff_clock_s(now_s);
+        let (tables, waiting) = (self.tables.by_id(), self.compactions.waiting.borrow());
+        let dropping = waiting.iter().filter(|(_, backlog)| backlog.drops);
+        let mut due = dropping.filter_map(|(id, _)| {
+            let table = tables.get(id)?;
+            let may = !table.cut.is_made() && table.drop_backoff.is_due(backoff_clock_s);
+            may.then_some(*id)
+        });
+        due.next()
+    }
+
     /// The table to compact next: of those whose proposed merge may begin now, the one with the most runs.
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
         self.list_expiring(now_s);
@@ -255,16 +272,21 @@ fn evaluate(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_
     let disk = disk_use(table, &pieces, strategy.unit());
     let is_merged = |index: &usize| pieces[*index].merging;
     let mut waiting: Vec<usize> = (0..pieces.len()).filter(is_merged).collect();
-    let mut next_bytes = None;
+    let (mut drops, mut next_bytes) = (false, None);
     for _ in 0..BACKLOG_TASKS_MAX {
         let Some(task) = strategy.propose(&pieces, &context) else { break };
-        let (of_task, bytes) = match &task {
-            Task::Drop { pieces } => (pieces, 0),
+        let of_task = match &task {
+            Task::Drop { pieces } => {
+                // It is what is proposed now.
+                drops |= next_bytes.is_none();
+                pieces
+            }
             Task::Merge(MergeTask { pieces: of_task, .. }) => {
-                (of_task, of_task.iter().map(|&index| pieces[index].bytes).sum())
+                let bytes = of_task.iter().map(|&index| pieces[index].bytes).sum();
+                next_bytes = next_bytes.or(Some(bytes));
+                of_task
             }
         };
-        next_bytes = next_bytes.or(Some(bytes));
         let is_shape = matches!(&task, Task::Merge(MergeTask { why: Why::Shape, .. }));
         let of_task = of_task.clone();
         for &index in &of_task {
@@ -281,7 +303,7 @@ fn evaluate(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_
     let goal = strategy.space_goal().filter(|_| !waiting.is_empty());
     let debt = goal.and_then(|goal| SpaceDebt::of(&disk, &table.overwriting, goal, flush_bytes));
     let depth = depth(waiting.into_iter().map(|index| &pieces[index]));
-    Backlog { next_bytes, depth, debt }
+    Backlog { drops, next_bytes, depth, debt }
 }
 
 /// What a table takes on disk; its pieces are those of its views, in their order, and then those that are not open.

@@ -195,7 +195,16 @@ impl Engine {
         error
     }
 
-    /// Removes files in which nothing is alive, if that is still so under the manifest's lock.
+    /// Removes files of a table in which nothing is alive. No merge is waited for.
+    pub(crate) async fn drop_files(&self, table: &Table, now_s: u32) -> Result<()> {
+        table.evaluation.changed();
+        let result = self.drop_dead(table, now_s).await;
+        table.evaluation.changed();
+        table.drop_backoff.ended(&result, self.backoff_clock_s(now_s));
+        result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
+    }
+
+    /// The same, if that is still so under the manifest's lock.
     async fn drop_dead(&self, table: &Table, now_s: u32) -> Result<()> {
         let lock = self.manifest_lock.take().await;
         let Some(plan) = self.next_plan(table, now_s) else { return Ok(()) };

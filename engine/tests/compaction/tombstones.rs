@@ -21,6 +21,25 @@ fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
     });
 }
 
+/// Before: they waited for a place among the merges, behind every table that had runs to merge.
+#[test]
+fn files_in_which_nothing_is_alive_go_whatever_is_being_merged() {
+    on_sim(1, async |_, disk, exec| {
+        let mut shard = Shard::create(&disk, &exec).await;
+        for key in 0..KEYS {
+            shard.write(key, None).await;
+        }
+        flush(&shard.engine).await;
+        assert_eq!(shard.engine.next_job_of(JobKind::Remove, 105), None, "in their grace");
+        let job = shard.engine.next_job_of(JobKind::Remove, LATER_S);
+        assert_eq!(job, Some(Job::Drop(TABLE)));
+        shard.engine.run(Job::Drop(TABLE), LATER_S, yield_now).await.unwrap();
+        assert_eq!(shard.files(), 0);
+        assert_eq!(shard.engine.next_job(LATER_S), None);
+        shard.check().await;
+    });
+}
+
 /// Before: a partition longer than its strategy's fragments, with a tombstone that a merge keeps there, was merged into
 /// itself again and again for it. Seed 205846883233002 of the simulator.
 #[test]
