@@ -320,13 +320,15 @@ impl Engine {
         self.vector_rows_min.set(rows);
     }
 
-    /// Asks how full the disk is, where `reserve_bytes` are kept aside: from 97 % on, and while a flush that is due has
-    /// no space, writes are refused, and reads and deletions go on. While the reserve is released its space is not to be used. Call it every second.
+    /// Asks how full the disk is, where `reserve_bytes` are kept aside: from 97 % on, and while a flush that is due
+    /// has no space, writes are refused, and reads and deletions go on. While the reserve is released its space is not
+    /// to be used. Call it every second.
     pub async fn measure_space(&self, reserve_bytes: u64) -> Result<()> {
         let missing_bytes = reserve::missing(&self.disk, reserve_bytes).await?;
         if !self.budget.wants_flush(0) {
             self.log_space.flush_has_space();
         }
+        self.log.keep_free(missing_bytes);
         self.log_space.measured(self.disk.free_space().await?, missing_bytes);
         self.refuse_deferred_if_full();
         Ok(())

@@ -4,8 +4,8 @@
 //! next_job_of(kind, now) ─► Job ─► run(job, now, pause)     decided here, run in the group the owner likes
 //! ```
 //!
-//! Order: what frees memory and log first, then what was dropped or has expired, then what shows what to compact, and that. A job
-//! that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
+//! Order: what frees memory and log first, then what was dropped or has expired, then what shows what to compact, and
+//! that. A job that fails keeps its inputs and is not proposed again for a while; one proposed twice runs once.
 
 use std::rc::Rc;
 
@@ -69,8 +69,8 @@ impl Job {
 }
 
 impl Engine {
-    /// What should be done next, if anything. `now_s`, in seconds since 1970, never goes back. When a failed job is due
-    /// is counted in the seconds of [`set_uptime_s`](Self::set_uptime_s).
+    /// What should be done next, if anything. `now_s` is the wall clock, in seconds since 1970. When a failed job is
+    /// due is counted in the seconds of [`set_uptime_s`](Self::set_uptime_s).
     pub fn next_job(&self, now_s: u32) -> Option<Job> {
         JobKind::ALL.into_iter().find_map(|kind| self.next_job_of(kind, now_s))
     }
@@ -223,7 +223,9 @@ impl Engine {
     ) -> Result<()> {
         let free = tables.iter().filter(|table| !table.flushing.replace(true));
         let tables: Vec<Rc<Table>> = free.cloned().collect();
-        let bytes = tables.iter().map(|table| table.next_file_bytes()).sum();
+        let file_bytes =
+            |table: &Rc<Table>| table.overwriting.next_file_bytes(table.oldest_bytes());
+        let bytes = tables.iter().map(file_bytes).sum();
         let result = match self.promise_flush(bytes).await {
             Ok(promise) => self.flush(&tables, &promise, now_s, pause).await,
             Err(error) => Err(error),

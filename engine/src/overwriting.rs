@@ -64,6 +64,11 @@ impl Overwriting {
         self.file_part.get().unwrap_or(1.0)
     }
 
+    /// Bytes of the file that so many bytes in memory become at most: a quarter more than those of the last flush.
+    pub(crate) fn next_file_bytes(&self, memory_bytes: usize) -> u64 {
+        (memory_bytes as f64 * (self.file_part() * 1.25).min(1.0)) as u64
+    }
+
     /// Of a table whose new bytes free so many others each.
     #[cfg(test)]
     pub(crate) fn of(ratio: f64) -> Overwriting {

@@ -418,13 +418,9 @@ impl Table {
         active.map_or(0, |layer| layer.memtable.borrow().bytes())
     }
 
-    /// Bytes of the file that its oldest memtable becomes, as the last flush had them for each byte of memory, and a
-    /// quarter more.
-    pub(crate) fn next_file_bytes(&self) -> u64 {
-        let layers = self.layers.borrow();
-        let memory_bytes = layers.first().map_or(0, |layer| layer.memtable.borrow().bytes());
-        let part = (self.overwriting.file_part() * 1.25).min(1.0);
-        (memory_bytes as f64 * part) as u64
+    /// Bytes of its oldest memtable.
+    pub(crate) fn oldest_bytes(&self) -> usize {
+        self.layers.borrow().first().map_or(0, |layer| layer.memtable.borrow().bytes())
     }
 
     /// Bytes of all memtables.

@@ -194,7 +194,7 @@ async fn fill_memory(engine: &Engine) -> u32 {
     panic!("a shard with 8 MiB of memory takes 400 writes of 24 KiB");
 }
 
-/// Counts rows.
+/// Counts the rows of a read.
 struct Count(u32);
 
 impl RowSink for Count {
@@ -280,6 +280,32 @@ fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
         sim.set_faults(quota(used_bytes + (8 << 20)));
         engine.measure_space(0).await.unwrap();
         assert!(!engine.is_disk_full());
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: new segments of the log took what a start had released of the reserve, and the next start found no space.
+#[test]
+fn the_log_leaves_the_space_that_the_reserve_lacks() {
+    on_sim(async |sim, disk, exec| {
+        Engine::create(&disk, &small(10)).await.unwrap();
+        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let used_bytes = (1 << 40) - disk.free_space().await.unwrap().free_bytes;
+        let kept_bytes = 300 << 10;
+        let quota_bytes = Some(used_bytes + kept_bytes + (200 << 10));
+        sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+        engine.measure_space(kept_bytes).await.unwrap();
+        for key in 0..100 {
+            if engine.write(&record(&[key], Some(&noise(key, 3000)), 1), 1).is_err() {
+                break;
+            }
+            for _ in 0..100 {
+                yield_now().await;
+            }
+        }
+        let free_bytes = disk.free_space().await.unwrap().free_bytes;
+        assert!(free_bytes >= kept_bytes, "{free_bytes}");
+        assert!(free_bytes < kept_bytes + (128 << 10), "{free_bytes}: the log has taken the rest");
         sim.set_faults(Faults::default());
     });
 }

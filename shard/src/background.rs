@@ -63,7 +63,6 @@ pub(crate) struct Background {
     compaction_shares: Rc<Cell<usize>>,
     /// Which part of what was served were writes, 0 to 1, in the last [`HOUSEKEEPING_INTERVAL`] in which anything was.
     write_part: Cell<f64>,
-    now_s: Cell<u32>,
     /// When this was made.
     began: Instant,
     /// When the operator was last told of something large.
@@ -90,7 +89,6 @@ impl Background {
             compactions: Cell::new(0),
             compaction_shares: Rc::new(Cell::new(Group::Compaction.shares())),
             write_part: Cell::new(1.0),
-            now_s: Cell::new(0),
             began: Instant::now(),
             told_large: Cell::new(None),
         })
@@ -108,12 +106,10 @@ impl Background {
         self.runtime.spawn(work(Group::Background, "choice of jobs"), self.clone().start_jobs());
     }
 
-    /// Seconds since 1970, as far as they rise: the engine's for what has expired. They stand still while the wall
-    /// clock is behind where it was.
+    /// Seconds since 1970, by which the engine judges what has expired. Where a wall clock that was ahead is set right,
+    /// they go back with it: rows are not to expire before their time for as long as it was ahead.
     fn now_s(&self) -> u32 {
-        let now_s = self.runtime.wall_s().max(self.now_s.get());
-        self.now_s.set(now_s);
-        now_s
+        self.runtime.wall_s()
     }
 
     /// Tells the engine how long this runs: by that it tries again what has failed, for the wall clock may be set back.
@@ -470,5 +466,18 @@ mod tests {
         sim.set_faults(Faults::default());
         live_for(JOB_RETRY_S + 1);
         assert_eq!((engine.stats().flushes, engine.stats().jobs_failed), (1, 1));
+    }
+
+    /// Before: a clock that was ahead for a moment had merges take rows for expired until it had come to there again.
+    #[test]
+    fn what_expires_is_judged_by_the_wall_clock_also_when_it_was_set_right() {
+        let sim = SimDisk::new(1, Faults::default());
+        let node = ManualNode::<Silent>::open(&Disk::Sim(sim), &config(1)).unwrap();
+        let background = &node.shards()[0].background;
+        let begun_s = background.now_s();
+        node.manual().advance(Duration::from_secs(86_400));
+        assert_eq!(background.now_s(), begun_s + 86_400);
+        node.manual().set_wall_back(Duration::from_secs(86_400));
+        assert_eq!(background.now_s(), begun_s);
     }
 }
