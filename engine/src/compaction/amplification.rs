@@ -55,6 +55,10 @@ impl Goal {
 
     /// The pieces of all of `free`, if the surplus of those beside the base is due to be merged.
     fn for_space(&self, pieces: &[Piece], free: &[Run]) -> Option<Vec<usize>> {
+        if free.len() < 2 {
+            // Merged alone a run is the same again.
+            return None;
+        }
         let all: Vec<usize> = free.iter().flat_map(|run| run.pieces.iter().copied()).collect();
         let mut is_free = vec![false; pieces.len()];
         all.iter().for_each(|&index| is_free[index] = true);

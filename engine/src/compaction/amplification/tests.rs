@@ -101,6 +101,21 @@ fn what_lies_over_a_run_that_cannot_be_merged_slows_no_writer() {
     assert_eq!(debt_and_merge(&pieces, Unit::Run).0, 0.0, "what lies above is");
 }
 
+/// Before: what lies over a run in quarantine counted as lying over the rest of the base as well, and the one run beside
+/// it was merged into itself again and again.
+#[test]
+fn one_run_beside_a_file_in_quarantine_is_not_merged_alone() {
+    let mut pieces =
+        [(1, 10, 19, 500), (2, 0, 9, 500), (2, 10, 19, 470)].map(|(run, first, last, mib)| Piece {
+            run: Uuid::from_u128(run),
+            ..part(run, 0, (first, last), mib)
+        });
+    pieces[0].busy = true;
+    assert_eq!(debt_and_merge(&pieces, Unit::Run).1, None);
+    let flushed = [&pieces[..], &[piece(3, 0, 200)]].concat();
+    assert!(debt_and_merge(&flushed, Unit::Run).1.is_some());
+}
+
 #[test]
 fn while_the_base_is_merged_it_is_in_two_and_no_smaller_for_that() {
     let overwriting = Overwriting::of(1.0);
