@@ -115,8 +115,9 @@ pub(crate) struct Executor {
     answers_of: Arc<[Arc<Answers>]>,
     /// What the keys and bounds of reads that wait take.
     named_keys: Rc<HeldBytes>,
-    /// What long texts take until they are compiled, long values and BATCH messages until they are bound, and schema
-    /// changes until they are made.
+    /// What long texts take until they are compiled, long values and BATCH messages until they are bound, schema
+    /// changes until they are made, texts that are prepared until every core has them, and what was compiled for reads
+    /// that wait.
     waiting_statements: Rc<HeldBytes>,
     /// What statements have cost on this core.
     statements: Statements,
@@ -199,7 +200,7 @@ impl Executor {
             memory_bytes / NAMED_KEYS_MEMORY_DIVISOR,
         );
         let waiting_statements = HeldBytes::new(
-            "long texts, long values, long BATCH messages and changes of the schema",
+            "long texts, long values, long BATCH messages, changes of the schema and what waits compiled",
             memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR,
         );
         let answers = answers_of[shard.me().index()].clone();

@@ -49,8 +49,9 @@ impl Executor {
             Ok(bound) => bound,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
-        let named = match self.named_keys.hold(bound.named_bytes()) {
-            Ok(named) => named,
+        let named = self.named_keys.hold(bound.named_bytes());
+        let held = match named.and_then(|named| Ok((named, self.hold_compiled(run)?))) {
+            Ok(held) => held,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
         let mut steps = plan.explain(&bound);
@@ -61,7 +62,7 @@ impl Executor {
         let command = bound.command.filter(|_| !system::computes(&plan.table));
         let (executor, statement, target) = (self.clone(), run.statement.clone(), run.target);
         self.spawn(Group::Requests, call, async move |call, out| {
-            let _named = named;
+            let _held = held;
             if let Some(command) = &command {
                 let sources = registered.term.run(executor.sources(command)).await;
                 let Ok(sources) = sources else {

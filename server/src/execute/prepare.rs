@@ -5,6 +5,8 @@
 //!       └► a long text: beside the core (`long_text.rs`)
 //! ```
 //!
+//! While the other cores are asked, what waits is the text and the answer, which are counted (`held_bytes.rs`).
+//!
 //! Not here: the cache of kept statements, and which it forgets (`prepared.rs`); what a compiled statement is
 //! (`statement.rs`).
 
@@ -50,10 +52,18 @@ impl Executor {
             put_prepared(&call, &statement, &warnings, out);
             return Flow::Answered(call);
         }
+        // The statement takes many times the bytes of its text, and may be forgotten meanwhile: it does not wait along.
+        let mut frame = Vec::new();
+        put_prepared(&call, &statement, &warnings, &mut frame);
+        let counted = match self.waiting_statements.hold(prepare.text.len() + frame.capacity()) {
+            Ok(counted) => counted,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         let (executor, text) = (self.clone(), prepare.text.into());
-        self.spawn(Group::Requests, call, async move |call, out| {
+        self.spawn(Group::Requests, call, async move |_, out| {
             executor.prepare_at_peers(keyspace, text).await;
-            put_prepared(call, &statement, &warnings, out);
+            *out = frame;
+            drop(counted);
             Ok(())
         });
         Flow::Later

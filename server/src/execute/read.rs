@@ -104,6 +104,8 @@ pub(super) struct Pending {
     in_parts: Option<Box<InParts>>,
     /// What it names, if that takes much memory.
     named: Option<CountedBytes>,
+    /// What the statement of a QUERY takes, if that is much.
+    compiled: Option<CountedBytes>,
 }
 
 /// What came of a SELECT inside the pass.
@@ -135,10 +137,19 @@ impl Executor {
     /// What is kept of a SELECT that could not end inside the pass.
     pub(super) fn pending(&self, run: Run<'_>, bound: BoundRead) -> Result<Pending, ExecuteError> {
         let named = self.named_keys.hold(bound.named_bytes())?;
+        let compiled = self.hold_compiled(run)?;
         let (statement, target) = (run.statement.clone(), run.target);
         let (deadline, in_parts) = (self.deadline_of(&bound), None);
         let parameters = OwnedParameters::of(run);
-        Ok(Pending { statement, parameters, bound, target, deadline, in_parts, named })
+        Ok(Pending { statement, parameters, bound, target, deadline, in_parts, named, compiled })
+    }
+
+    /// Counts the statement of a read that waits, unless it is kept by its id: then it is counted there.
+    pub(super) fn hold_compiled(&self, run: Run<'_>) -> Result<Option<CountedBytes>, ExecuteError> {
+        match run.target {
+            Target::Query => self.waiting_statements.hold(run.statement.bytes()),
+            Target::Execute(_) => Ok(None),
+        }
     }
 
     /// When a read that begins now must have ended.
@@ -443,8 +454,9 @@ impl Executor {
         pending: Pending,
         (out, lease): (&mut Vec<u8>, &mut Lease),
     ) -> Result<(), ExecuteError> {
-        let Pending { statement, parameters, bound, target, in_parts, deadline, named: _named } =
-            pending;
+        let Pending { statement, parameters, bound, target, in_parts, deadline, .. } = pending;
+        // Counted until it is done.
+        let _held = (pending.named, pending.compiled);
         let plan = statement.select().expect("only a SELECT comes here");
         if let Some(trace) = trace {
             self.trace_read(trace, plan, &bound).await;

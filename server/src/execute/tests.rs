@@ -39,6 +39,7 @@ mod statements;
 mod traces;
 mod views;
 mod virtual_tables;
+mod waiting_statements;
 
 const VERSION: Version = Version::V4;
 
