@@ -411,6 +411,18 @@ impl Executor {
         Flow::Answered(call)
     }
 
+    /// Answers a call of an earlier pass with an ERROR frame.
+    #[cold]
+    fn refuse_later(&self, call: Call, refusal: &ExecuteError) {
+        let mut answered = Answered { bytes: 0, is_error: true, rows: 0 };
+        self.replies.put(call.session.id, |out| {
+            let start = out.len();
+            refusal.put(&call.envelope(), self.state.node(), out);
+            answered.bytes = out.len() - start;
+        });
+        self.finish(call, answered, When::Later);
+    }
+
     /// From now on the call is counted as an execution of this statement.
     #[inline]
     fn count(
@@ -481,7 +493,8 @@ impl Executor {
                 .for_each(|(_, term)| self.deadlines.wake_if_late(term, now));
         }
         self.peer_terms.wake_late(&self.deadlines, now);
-        self.answer_late_writes(now, slice)
+        let are_left = self.answer_late_forwarded(now, slice);
+        self.answer_late_writes(now, slice) || are_left
     }
 }
 

@@ -132,6 +132,12 @@ impl BoundRead {
 }
 
 impl SelectPlan {
+    /// How long the statement says that it may take.
+    #[inline]
+    pub fn timeout(&self, bindings: &Bindings<'_>) -> Result<Option<Duration>> {
+        timeout(self.timeout.as_ref(), bindings)
+    }
+
     /// The read with these bindings.
     pub fn bind_read(&self, bindings: &Bindings<'_>, page: Page<'_>) -> Result<BoundRead> {
         let limit = limit_of(self.limit.as_ref(), bindings)?;
@@ -167,7 +173,7 @@ impl SelectPlan {
             encoder_limit: if pages_groups { left.min(page_rows) } else { limit },
             groups_left: pages_groups.then_some(left),
             reads_all: gathers,
-            timeout: timeout(self.timeout.as_ref(), bindings)?,
+            timeout: self.timeout(bindings)?,
             warnings,
             page_answer_bytes: if is_paged { PAGE_ANSWER_BYTES } else { usize::MAX },
         };

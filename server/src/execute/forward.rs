@@ -10,16 +10,23 @@
 //! while it makes it. Of short ones the asker has only so many under way as there is space for; other requests it
 //! serves itself, by pieces of rows (`shard/src/scatter.rs`).
 //!
-//! Invariants: a call in the slab `forwarded` is answered exactly once, by `take_answer`; the owner
-//! binds the values again, by the statement as it has it. Not here: how rows are read (`read.rs`),
-//! and reads of several partitions, which are not forwarded.
+//! The deadline begins when the request is forwarded, and goes along: a request that comes to its owner too late is not
+//! run there. The asker looks at it, too, since its request may wait for long before the owner takes it.
+//!
+//! Invariants: a call in the slab `forwarded` is answered exactly once, by `take_answer` or, if its deadline passes
+//! first, by `answer_late_forwarded`. Its entry stays until the owner answers, so that its place is not given twice. The
+//! owner binds the values again, by the statement as it has it. Not here: how rows are read (`read.rs`), and reads of
+//! several partitions, which are not forwarded.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use cql::bind::Bindings;
+use cql::frame::consistency::Consistency;
 use cql::frame::header::{Direction, Flags, HEADER_BYTES, Header};
 use cql::frame::request::{Execute, Parameters, Query, Request};
 use cql::frame::response::Envelope;
+use cql::plan::SelectPlan;
 use cql::prepare::Statement;
 use shard::{Asker, ShardId};
 
@@ -30,19 +37,25 @@ use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
-use crate::limits::PEER_ANSWER_BYTES_MAX;
+use crate::limits::{ANSWERS_PER_CLOCK_READ, PEER_ANSWER_BYTES_MAX};
 use crate::prepared::StatementId;
 use crate::session::Session;
 use crate::statements::Answered;
+use crate::time_slice::TimeSlice;
 
 /// A request that another core answers.
 pub(super) struct Forwarded {
-    call: Call,
+    /// `None` once its client was told that it takes too long.
+    call: Option<Call>,
     owner: ShardId,
     /// The number by which the owner knows it, which no later request has.
     number: u32,
-    /// Its entry in the client's session.
+    /// Its entry in the client's session; none any more when there is no call.
     of_session: usize,
+    /// The level that the client asked for.
+    level: Consistency,
+    /// When it must be answered.
+    deadline: Instant,
 }
 
 impl Executor {
@@ -50,7 +63,13 @@ impl Executor {
     /// takes no more requests, there is no space for more answers here, or its text would be compiled there once more,
     /// which takes long.
     #[inline]
-    pub(super) fn forward(&self, owner: ShardId, call: Call, run: Run<'_>) -> Result<(), Call> {
+    pub(super) fn forward(
+        &self,
+        owner: ShardId,
+        call: Call,
+        run: Run<'_>,
+        (plan, bindings): (&SelectPlan, &Bindings<'_>),
+    ) -> Result<(), Call> {
         if run.is_query_of_long_text() || !self.answers.may_forward(self.forwarded.borrow().len()) {
             return Err(call);
         }
@@ -65,27 +84,40 @@ impl Executor {
         let number = self.selects_forwarded.get();
         self.selects_forwarded.set((number + 1) % (1 << 31));
         let place = u32::try_from(entry.key()).expect("the requests of a shard are bounded");
-        let select = Ask::Select { frame, keyspace, result_id, number };
+        let deadline = self.deadline_of_forwarded(plan, bindings);
+        let select = Ask::Select { frame, keyspace, result_id, number, deadline };
         match self.shard.ask_later(owner, select, place) {
             Ok(()) => {
+                self.deadlines.add(deadline);
                 let of_session = call.session.forwarded.borrow_mut().insert(place);
-                entry.insert(Forwarded { call, owner, number, of_session });
+                let (call, level) = (Some(call), run.parameters.consistency);
+                entry.insert(Forwarded { call, owner, number, of_session, level, deadline });
                 Ok(())
             }
             Err(_) => Err(call),
         }
     }
 
+    /// When a request that is forwarded now must be answered: as `deadline_of`, of one partition. A time-out that is
+    /// none is refused by the owner.
+    #[inline]
+    fn deadline_of_forwarded(&self, plan: &SelectPlan, bindings: &Bindings<'_>) -> Instant {
+        let timeout = plan.timeout(bindings).ok().flatten();
+        self.state.monotonic() + timeout.unwrap_or(self.state.settings().timeouts.read)
+    }
+
     /// Takes the answer to a forwarded request.
     #[inline]
     pub(super) fn take_answer(&self, place: u32, answer: Answer) {
         let Forwarded { call, of_session, .. } = self.forwarded.borrow_mut().remove(place as usize);
-        call.session.forwarded.borrow_mut().remove(of_session);
         let (frame, lease) = match answer {
             Answer::Frame(frame) => (frame, None),
             Answer::LongFrame(frame, lease) => (frame, Some(lease)),
             _ => unreachable!("a SELECT is answered by a frame"),
         };
+        // Its client was told that it took too long.
+        let Some(call) = call else { return self.frames.put_back(frame) };
+        call.session.forwarded.borrow_mut().remove(of_session);
         let answered = Answered::of(&frame);
         self.reply(call.session.id, frame, lease);
         self.finish(call, answered, When::Later);
@@ -95,11 +127,38 @@ impl Executor {
     pub(super) fn end_forwarded(&self, session: &Session) {
         let forwarded = self.forwarded.borrow();
         for (_, place) in session.forwarded.borrow().iter() {
-            let Forwarded { owner, number, .. } = &forwarded[*place as usize];
-            // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
-            self.shard.wake().notify();
-            self.shard.tell_end(*owner, || Ask::EndSelect { number: *number });
+            let Forwarded { owner, number, .. } = forwarded[*place as usize];
+            self.end_at_owner(owner, number);
         }
+    }
+
+    fn end_at_owner(&self, owner: ShardId, number: u32) {
+        // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
+        self.shard.wake().notify();
+        self.shard.tell_end(owner, || Ask::EndSelect { number });
+    }
+
+    /// Answers the forwarded requests that are not answered at `now` and should be, while the slice lasts; whether some
+    /// are left. Their owners are told, and their entries stay until those have answered.
+    pub(super) fn answer_late_forwarded(&self, now: Instant, slice: TimeSlice) -> bool {
+        let mut told = 0;
+        for (_, request) in &mut *self.forwarded.borrow_mut() {
+            if request.call.is_some() && request.deadline > now {
+                self.deadlines.add(request.deadline);
+                continue;
+            }
+            let Some(call) = request.call.take() else { continue };
+            told += 1;
+            call.session.forwarded.borrow_mut().remove(request.of_session);
+            self.end_at_owner(request.owner, request.number);
+            self.refuse_later(call, &ExecuteError::ReadTimedOut(request.level));
+            if told % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
+                // What is behind this one was not looked at.
+                self.deadlines.add(now);
+                return true;
+            }
+        }
+        false
     }
 
     /// Runs the SELECT of another core's client.
@@ -108,8 +167,8 @@ impl Executor {
         self: &Rc<Self>,
         asker: Asker,
         frame: &[u8],
-        keyspace: Option<&str>,
-        (result_id, number): (Option<StatementId>, u32),
+        (keyspace, result_id): (Option<&str>, Option<StatementId>),
+        (number, deadline): (u32, Instant),
     ) {
         let header = Header::decode(frame, Direction::Request);
         let header = header.ok().flatten().expect("a peer forwards whole frames");
@@ -117,7 +176,11 @@ impl Executor {
         let request = request.expect("a peer forwards what it has decoded itself");
         let envelope = Envelope::new(header.version, header.stream);
         let mut out = self.frames.take();
-        match self.select_request(&request, keyspace, result_id, &envelope, &mut out) {
+        let selected = match deadline <= self.state.monotonic() {
+            true => Err(ExecuteError::ReadTimedOut(level_of(&request))),
+            false => self.select_request(&request, keyspace, result_id, &envelope, &mut out),
+        };
+        match selected {
             Ok(None) if out.len() <= PEER_ANSWER_BYTES_MAX => {
                 self.shard.effort().bytes(out.len());
                 self.shard.answer(asker, Answer::Frame(out));
@@ -128,8 +191,9 @@ impl Executor {
                 let lease = self.answers_of[asker.peer().index()].lease();
                 self.answer_select(asker, out, lease);
             }
-            Ok(Some(pending)) => {
+            Ok(Some(mut pending)) => {
                 self.frames.put_back(out);
+                pending.deadline = pending.deadline.min(deadline);
                 let answer = (header.version, header.stream);
                 let name = (asker.peer(), number);
                 self.deadlines.add(pending.deadline);
@@ -208,6 +272,16 @@ impl Executor {
             }
             _ => unreachable!("a peer forwards QUERY and EXECUTE"),
         })
+    }
+}
+
+/// The level that a peer's request asks for.
+#[cold]
+fn level_of(request: &Request<'_>) -> Consistency {
+    match request {
+        Request::Query(query) => query.parameters.consistency,
+        Request::Execute(execute) => execute.parameters.consistency,
+        _ => unreachable!("a peer forwards QUERY and EXECUTE"),
     }
 }
 

@@ -16,6 +16,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cql::ddl;
 use cql::frame::response::Event;
@@ -73,6 +74,8 @@ pub(crate) enum Ask {
         result_id: Option<StatementId>,
         /// The asker's number for the read.
         number: u32,
+        /// When the asker's client must have its answer.
+        deadline: Instant,
     },
     /// What would be read here for this part of a command?
     Sources(Box<ReadCommand>),
@@ -149,8 +152,9 @@ impl Executor {
     /// Answers a peer, now or when the disk has answered.
     #[inline]
     pub(super) fn answer(self: &Rc<Self>, asker: Asker, ask: Ask) {
-        if let Ask::Select { frame, keyspace, result_id, number } = ask {
-            self.select_for_peer(asker, &frame, keyspace.as_deref(), (result_id, number));
+        if let Ask::Select { frame, keyspace, result_id, number, deadline } = ask {
+            let statement = (keyspace.as_deref(), result_id);
+            self.select_for_peer(asker, &frame, statement, (number, deadline));
             return self.frames.put_back(frame);
         }
         self.shard.effort().long();

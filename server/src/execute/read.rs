@@ -174,7 +174,7 @@ impl Executor {
             return self.refuse(call, error.into(), out);
         }
         if let Some(owner) = self.other_owner(plan, &bindings, &call) {
-            call = match self.forward(owner, call, run) {
+            call = match self.forward(owner, call, run, (plan, &bindings)) {
                 Ok(()) => return Flow::Later,
                 // That core takes no more now, or would compile a long text: the read goes on here.
                 Err(call) => call,

@@ -367,19 +367,12 @@ impl Executor {
             }
             let Some(call) = write.call.take() else { continue };
             told += 1;
-            let mut answered = Answered { bytes: 0, is_error: true, rows: 0 };
-            self.replies.put(call.session.id, |out| {
-                let start = out.len();
-                let number = u32::try_from(place).expect("the requests of a shard are bounded");
-                let kind = match self.shard.is_noted(number) {
-                    true => write.kind,
-                    false => WriteKind { name: "BATCH_LOG", ..write.kind },
-                };
-                let timed_out = ExecuteError::WriteTimedOut(kind);
-                timed_out.put(&call.envelope(), self.state.node(), out);
-                answered.bytes = out.len() - start;
-            });
-            self.finish(call, answered, When::Later);
+            let number = u32::try_from(place).expect("the requests of a shard are bounded");
+            let kind = match self.shard.is_noted(number) {
+                true => write.kind,
+                false => WriteKind { name: "BATCH_LOG", ..write.kind },
+            };
+            self.refuse_later(call, &ExecuteError::WriteTimedOut(kind));
             if told % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
                 // What is behind this one was not looked at.
                 self.deadlines.add(now);

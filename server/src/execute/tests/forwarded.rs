@@ -1,9 +1,12 @@
 //! Requests that another core answers, and what two cores make of one client's order.
 
+use std::time::Instant;
+
 use model::Token;
 
 use super::super::peers::{Answer as PeerAnswer, Ask};
 use super::*;
+use crate::limits::ANSWERS_PER_CLOCK_READ;
 
 const UNPREPARED: u32 = 0x2500;
 
@@ -79,7 +82,8 @@ fn an_id_of_no_select_is_unprepared_at_the_owner() {
         let answered = bench.server.on_first_core(async move |shard| {
             let owner = shard.sharder().all().nth(1).unwrap();
             let (keyspace, result_id, number) = (None, None, 0);
-            shard.ask(owner, Ask::Select { frame, keyspace, result_id, number }).await
+            let deadline = Instant::now() + Duration::from_secs(3600);
+            shard.ask(owner, Ask::Select { frame, keyspace, result_id, number, deadline }).await
         });
         let Some(PeerAnswer::Frame(frame)) = answered else { panic!("{answered:?}") };
         assert_eq!(unprepared_id(&frame), id);
@@ -169,4 +173,107 @@ fn a_write_through_another_core_wins_over_one_that_was_acknowledged() {
         let read = format!("SELECT v FROM ks.t WHERE k = {k} AND c = 1");
         assert_eq!(bench.query(&read), value.to_string(), "{k}");
     }
+}
+
+const TIMED_OUT: &str = "error: Operation timed out - received only 0 responses.";
+
+/// Before: the time-out of a forwarded read began when its owner took it. While an owner was slow, or much waited for
+/// it, a client was told late or never.
+#[test]
+fn a_forwarded_read_that_its_owner_does_not_answer_times_out_and_the_late_answer_is_dropped() {
+    let mut bench = Bench::new(2);
+    let [own, others] = keys(&mut bench);
+    for k in [own, others] {
+        bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 7)"));
+    }
+    let read = |k: i32| format!("SELECT v FROM ks.t WHERE k = {k}");
+    bench.begin_as(bench.client, &format!("{} USING TIMEOUT 100ms", read(others)));
+    bench.server.poll_out_of_time(0);
+    let late = |bench: &Bench, ms| bench.server.end_late_out_of_time(0, Duration::from_millis(ms));
+    assert!(!late(&bench, 99));
+    assert_eq!(bench.server.deliver_out_of_time(0), 0, "there is time left");
+    for told in [1, 0] {
+        assert!(!late(&bench, 101));
+        assert_eq!(bench.server.deliver_out_of_time(0), told);
+    }
+    let said = bench.answers_to(bench.client);
+    assert_eq!(said.iter().map(|(_, said)| &**said).collect::<Vec<_>>(), [TIMED_OUT]);
+    assert_eq!(bench.server.forwarded(), 1, "its place is not given to another");
+    assert_eq!(bench.query(&read(own)), "7", "the connection goes on");
+    let (executor, reads) =
+        (bench.server.executor(0), |fingerprint: &str| fingerprint.contains("timeout"));
+    let counted = executor.statements.all().into_iter().find(|(name, _)| reads(&name.fingerprint));
+    assert_eq!(counted.map(|(_, counts)| (counts.count, counts.errors)), Some((1, 1)));
+    while bench.server.run_once() {}
+    assert_eq!(bench.server.forwarded(), 0, "the owner has answered");
+    assert_eq!(bench.answers_to(bench.client), [], "and the client is told nothing more");
+    assert_eq!(bench.query(&read(others)), "7");
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
+
+/// Before: it was run for a client that had given up.
+#[test]
+fn a_read_that_comes_to_its_owner_too_late_is_not_run() {
+    let mut bench = Bench::new(2);
+    let [_, others] = keys(&mut bench);
+    bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({others}, 1, 7)"));
+    let id = bench.prepare("SELECT v FROM ks.t WHERE k = ?");
+    let now = bench.server.executor(1).state.monotonic();
+    for (deadline, rows) in [(now, 0), (now + Duration::from_secs(3600), 1)] {
+        let (mut frame, before) = (Vec::new(), bench.server.rows_read());
+        with_execute(&id, others, |request| request.put(VERSION, 1, Flags(0), &mut frame));
+        let asked = bench.server.on_first_core(async move |shard| {
+            let owner = shard.sharder().all().nth(1).unwrap();
+            let (keyspace, result_id, number) = (None, None, 0);
+            shard.ask(owner, Ask::Select { frame, keyspace, result_id, number, deadline }).await
+        });
+        let Some(PeerAnswer::Frame(frame)) = asked else { panic!("{asked:?}") };
+        let header = Header::decode(&frame, Direction::Response).unwrap().unwrap();
+        let said = shown(&Answer::decode(&header, &frame[HEADER_BYTES..]).unwrap());
+        assert_eq!(said, if rows == 0 { TIMED_OUT } else { "7" });
+        assert_eq!(bench.server.rows_read() - before, rows);
+    }
+}
+
+/// Before: a read that waited at its owner had the whole time-out once more from then on.
+#[test]
+fn a_read_that_waits_at_its_owner_has_the_deadline_of_its_client() {
+    let mut bench = Bench::new(2);
+    let [_, others] = keys(&mut bench);
+    let insert = bench.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, 1)");
+    (0..1000).for_each(|c| assert_eq!(bench.execute(&insert, &[others, c]), "void"));
+    bench.server.advance(Duration::ZERO);
+    for core in 0..2 {
+        bench.server.executor(core).deadlines.begin();
+    }
+    bench.begin_as(bench.client, &format!("SELECT count(*) FROM ks.t WHERE k = {others}"));
+    bench.server.poll_out_of_time(0);
+    while bench.server.executor(1).deadlines.first().is_none() {
+        bench.server.poll_out_of_time(1);
+    }
+    let firsts = [0, 1].map(|core| bench.server.executor(core).deadlines.first());
+    assert_eq!(firsts[0], firsts[1]);
+    assert_eq!(bench.answers().into_values().collect::<Vec<_>>(), ["1000"]);
+}
+
+/// As many as answers between two looks at the clock, again and again.
+#[test]
+fn a_look_without_time_tells_a_part_of_the_late_forwarded_reads() {
+    let memory = 64 << 20;
+    let mut bench = Bench::with(ManualConfig { shard_memory_bytes: memory, ..small(2) });
+    let [_, others] = keys(&mut bench);
+    const MANY: usize = 2 * ANSWERS_PER_CLOCK_READ + 10;
+    let text = format!("SELECT v FROM ks.t WHERE k = {others} USING TIMEOUT 1ms");
+    (0..MANY).for_each(|_| bench.begin_as(bench.client, &text));
+    let mut told = Vec::new();
+    loop {
+        let is_more = bench.server.end_late_out_of_time(0, Duration::from_millis(5));
+        told.push(bench.server.deliver_out_of_time(0));
+        if !is_more {
+            break;
+        }
+    }
+    assert_eq!(told, [ANSWERS_PER_CLOCK_READ, ANSWERS_PER_CLOCK_READ, 10]);
+    while bench.server.run_once() {}
+    assert_eq!((bench.server.forwarded(), bench.answers_to(bench.client).len()), (0, MANY));
 }
