@@ -22,6 +22,7 @@ mod call;
 mod computed;
 mod conditional;
 mod consistency;
+mod deadlines;
 mod describe;
 mod explain;
 mod forward;
@@ -66,6 +67,7 @@ use cql::frame::header::{Flags, Header};
 use cql::frame::request::{Execute, Parameters, Query, Request};
 use cql::frame::response::{Envelope, Failure};
 use cql::prepare::Statement;
+use deadlines::{Deadlines, WaitingKind};
 use engine::semaphore::Semaphore;
 use forward::Forwarded;
 use frame_pool::FramePool;
@@ -80,7 +82,7 @@ use shard::suspended::Suspended;
 use shard::{Incoming, Shard, Ticket};
 use slab::Slab;
 use statement::{ServerStatement, Target};
-use terms::{Deadlines, PeerTerms, end_of_session};
+use terms::{PeerTerms, end_of_session};
 use trace::Trace;
 use write::Writes;
 
@@ -106,7 +108,7 @@ pub(crate) struct Executor {
     /// Reads that wait for the disk or for several cores.
     suspended: Suspended<Finished>,
     /// When the first of what waits has to end.
-    deadlines: Deadlines,
+    deadlines: Rc<Deadlines>,
     /// The terms of reads for other cores.
     peer_terms: Rc<PeerTerms>,
     /// The memory of the answers of this core.
@@ -482,19 +484,22 @@ impl Executor {
         had_mail || resumed
     }
 
-    /// Ends what is late, and answers such writes while the slice lasts; whether some are left.
+    /// Ends what is late while the slice lasts; whether there is more to look at.
     pub(crate) fn end_late_within(&self, now: Instant, slice: TimeSlice) -> bool {
-        self.deadlines.begin();
-        for session in self.state.sessions().borrow().values() {
-            session
-                .reads
-                .borrow()
-                .iter()
-                .for_each(|(_, term)| self.deadlines.wake_if_late(term, now));
+        let (first, mut from) = self.deadlines.walk();
+        for waiting in WaitingKind::ALL.into_iter().skip_while(|waiting| *waiting != first) {
+            let next = match waiting {
+                WaitingKind::Reads => self.deadlines.wake_late_reads(from, now, slice),
+                WaitingKind::Forwarded => self.answer_late_forwarded(from, now, slice),
+                WaitingKind::Writes => self.answer_late_writes(from, now, slice),
+            };
+            if let Some(next) = next {
+                self.deadlines.pause((waiting, next), now);
+                return true;
+            }
+            from = 0;
         }
-        self.peer_terms.wake_late(&self.deadlines, now);
-        let are_left = self.answer_late_forwarded(now, slice);
-        self.answer_late_writes(now, slice) || are_left
+        false
     }
 }
 

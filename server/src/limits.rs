@@ -86,10 +86,13 @@ pub(crate) const FRAMES_PER_STEP: usize = 256;
 pub(crate) const PASS_SLICE: Duration = Duration::from_micros(500);
 /// How long a pass does what other cores ask and takes their answers. It shares a step with the answers of this core.
 pub(crate) const MAIL_SLICE: Duration = Duration::from_micros(200);
-/// How long a pass answers writes that are done, and as long those that are not done in time.
+/// How long a pass answers writes that are done, and as long it looks for what is not done in time.
 pub(crate) const WRITES_SLICE: Duration = Duration::from_micros(200);
 /// Writes that are answered, or short answers that are delivered, between two looks at the clock.
 pub(crate) const ANSWERS_PER_CLOCK_READ: usize = 64;
+/// Requests that wait and have time left, between two looks at the clock while what is late is looked for.
+pub(crate) const DEADLINES_PER_CLOCK_READ: usize = 1024;
+const _: () = assert!(DEADLINES_PER_CLOCK_READ.is_multiple_of(ANSWERS_PER_CLOCK_READ));
 /// Requests of one connection between two looks at the clock, if all of them are short.
 pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
 /// A BATCH message of more statements is bound in steps, behind those before it: one of 256 takes some 0.2 ms.

@@ -40,11 +40,6 @@ impl Term {
         Rc::new(Term { deadline, is_unwanted, waiting })
     }
 
-    /// When the read has to end; `None`: never.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-
     /// No one waits for the read any more.
     pub fn end(&self) {
         self.is_unwanted.set(true);

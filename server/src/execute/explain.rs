@@ -56,8 +56,7 @@ impl Executor {
         };
         let mut steps = plan.explain(&bound);
         let (deadline, warnings) = (self.deadline_of(&bound), bound.warnings);
-        self.deadlines.add(deadline);
-        let registered = Registered::for_client(&call.session, deadline);
+        let registered = Registered::for_client(&call.session, &self.deadlines, deadline);
         let level = run.parameters.consistency;
         let command = bound.command.filter(|_| !system::computes(&plan.table));
         let (executor, statement, target) = (self.clone(), run.statement.clone(), run.target);

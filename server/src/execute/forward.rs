@@ -31,13 +31,14 @@ use cql::prepare::Statement;
 use shard::{Asker, ShardId};
 
 use super::call::Call;
+use super::deadlines::look_from;
 use super::peers::{Answer, Ask};
 use super::read::{Destination, Pending, SelectRun, Selected};
 use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
-use crate::limits::{ANSWERS_PER_CLOCK_READ, PEER_ANSWER_BYTES_MAX};
+use crate::limits::PEER_ANSWER_BYTES_MAX;
 use crate::prepared::StatementId;
 use crate::session::Session;
 use crate::statements::Answered;
@@ -138,27 +139,25 @@ impl Executor {
         self.shard.tell_end(owner, || Ask::EndSelect { number });
     }
 
-    /// Answers the forwarded requests that are not answered at `now` and should be, while the slice lasts; whether some
-    /// are left. Their owners are told, and their entries stay until those have answered.
-    pub(super) fn answer_late_forwarded(&self, now: Instant, slice: TimeSlice) -> bool {
-        let mut told = 0;
-        for (_, request) in &mut *self.forwarded.borrow_mut() {
+    /// Answers the forwarded requests from a slot on that are not answered at `now` and should be, while the slice lasts.
+    /// Their owners are told, and their entries stay until those have answered. Where to go on; `None`: that were all.
+    pub(super) fn answer_late_forwarded(
+        &self,
+        from: usize,
+        now: Instant,
+        slice: TimeSlice,
+    ) -> Option<usize> {
+        look_from(from, &mut self.forwarded.borrow_mut(), slice, |_, request| {
             if request.call.is_some() && request.deadline > now {
                 self.deadlines.add(request.deadline);
-                continue;
+                return false;
             }
-            let Some(call) = request.call.take() else { continue };
-            told += 1;
+            let Some(call) = request.call.take() else { return false };
             call.session.forwarded.borrow_mut().remove(request.of_session);
             self.end_at_owner(request.owner, request.number);
             self.refuse_later(call, &ExecuteError::ReadTimedOut(request.level));
-            if told % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
-                // What is behind this one was not looked at.
-                self.deadlines.add(now);
-                return true;
-            }
-        }
-        false
+            true
+        })
     }
 
     /// Runs the SELECT of another core's client.
@@ -196,8 +195,8 @@ impl Executor {
                 pending.deadline = pending.deadline.min(deadline);
                 let answer = (header.version, header.stream);
                 let name = (asker.peer(), number);
-                self.deadlines.add(pending.deadline);
-                let term = Registered::for_peer(&self.peer_terms, name, pending.deadline);
+                let (deadlines, deadline) = (&self.deadlines, pending.deadline);
+                let term = Registered::for_peer(&self.peer_terms, name, deadlines, deadline);
                 let to = Destination::Peer(asker);
                 let work = self.clone().finish_select(to, answer, pending, term);
                 // It begins when the mail is taken: of these, all together have one slice in a pass.

@@ -250,10 +250,10 @@ impl Executor {
     #[cold]
     pub(super) fn part_for_peer(self: &Rc<Self>, asker: Asker, ask: PartAsk) {
         let executor = self.clone();
-        self.deadlines.add(ask.deadline);
         // Before the task has its first turn: the asker may take the part back at any time.
         let name = (asker.peer(), ask.number);
-        let registered = Registered::for_peer(&self.peer_terms, name, ask.deadline);
+        let registered =
+            Registered::for_peer(&self.peer_terms, name, &self.deadlines, ask.deadline);
         let work = Work { group: Group::Streaming, name: "part of an aggregate", table: None };
         self.shard.runtime().spawn(work, async move {
             let answer = executor.answer_part(&registered.term, &ask).await;

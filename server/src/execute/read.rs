@@ -243,8 +243,7 @@ impl Executor {
         };
         pending.in_parts = self.in_parts(&call, run, &pending).map(Box::new);
         let answer = (call.version, call.stream);
-        self.deadlines.add(pending.deadline);
-        let term = Registered::for_client(&call.session, pending.deadline);
+        let term = Registered::for_client(&call.session, &self.deadlines, pending.deadline);
         let work = self.clone().finish_select(Destination::Client(call), answer, pending, term);
         if group != Group::Requests {
             let executor = self.clone();

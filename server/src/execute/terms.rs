@@ -3,17 +3,19 @@
 //! ```text
 //! client  Session::reads ◄─ Registered ─► dropped with the read        closed ─► end_of_session
 //! peer    PeerTerms ◄────── Registered ─► dropped with the read        Ask::EndSelect ─► end
+//! either  Deadlines ◄────── Registered ─► dropped with the read        the deadline has passed ─► wake_late_reads
 //! ```
 //!
 //! Invariant: a term is registered from before its read begins until the read is over.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
 use hashbrown::HashMap;
 use shard::{ShardId, Term};
 
+use super::deadlines::Deadlines;
 use crate::session::Session;
 
 /// The terms of reads for other cores, by the asker and its number for the read.
@@ -33,45 +35,6 @@ impl PeerTerms {
     pub(super) fn len(&self) -> usize {
         self.0.borrow().len()
     }
-
-    /// Lets reads find out that their deadlines have passed.
-    pub(super) fn wake_late(&self, deadlines: &Deadlines, now: Instant) {
-        self.0.borrow().values().for_each(|term| deadlines.wake_if_late(term, now));
-    }
-}
-
-/// The earliest deadline of all that waits on this core. It may be too early, never too late: what has ended
-/// meanwhile is not taken out, but found to be over when its deadline comes.
-#[derive(Default)]
-pub(super) struct Deadlines(Cell<Option<Instant>>);
-
-impl Deadlines {
-    /// Before this nothing is late.
-    #[inline]
-    pub(super) fn first(&self) -> Option<Instant> {
-        self.0.get()
-    }
-
-    /// Something waits, at most until then.
-    #[inline]
-    pub(super) fn add(&self, deadline: Instant) {
-        if self.0.get().is_none_or(|first| deadline < first) {
-            self.0.set(Some(deadline));
-        }
-    }
-
-    /// Everything that waits is going to be looked at, and added again.
-    pub(super) fn begin(&self) {
-        self.0.set(None);
-    }
-
-    /// Looks at a read that waits.
-    pub(super) fn wake_if_late(&self, term: &Term, now: Instant) {
-        term.wake_if_late(now);
-        if let Some(deadline) = term.deadline().filter(|deadline| *deadline > now) {
-            self.add(deadline);
-        }
-    }
 }
 
 /// A term that is registered while its read goes on.
@@ -79,6 +42,9 @@ pub(super) struct Registered {
     /// The read's term.
     pub(super) term: Rc<Term>,
     place: Place,
+    deadlines: Rc<Deadlines>,
+    /// Its slot among the reads that have deadlines.
+    slot: usize,
 }
 
 enum Place {
@@ -88,29 +54,45 @@ enum Place {
 
 impl Registered {
     /// The term of a read for a client: over at once if the client is.
-    pub(super) fn for_client(session: &Rc<Session>, deadline: Instant) -> Registered {
+    pub(super) fn for_client(
+        session: &Rc<Session>,
+        deadlines: &Rc<Deadlines>,
+        deadline: Instant,
+    ) -> Registered {
         let term = Term::until(Some(deadline));
         if session.is_over.get() {
             term.end();
         }
         let key = session.reads.borrow_mut().insert(term.clone());
-        Registered { term, place: Place::Session(session.clone(), key) }
+        Registered::until(deadline, term, Place::Session(session.clone(), key), deadlines)
     }
 
     /// The term of a read for another core.
     pub(super) fn for_peer(
         peers: &Rc<PeerTerms>,
         name: (ShardId, u32),
+        deadlines: &Rc<Deadlines>,
         deadline: Instant,
     ) -> Registered {
         let term = Term::until(Some(deadline));
         peers.0.borrow_mut().insert(name, term.clone());
-        Registered { term, place: Place::Peer(peers.clone(), name) }
+        Registered::until(deadline, term, Place::Peer(peers.clone(), name), deadlines)
+    }
+
+    fn until(
+        deadline: Instant,
+        term: Rc<Term>,
+        place: Place,
+        deadlines: &Rc<Deadlines>,
+    ) -> Registered {
+        let slot = deadlines.add_read(deadline, term.clone());
+        Registered { term, place, deadlines: deadlines.clone(), slot }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        self.deadlines.remove_read(self.slot);
         match &self.place {
             Place::Session(session, key) => drop(session.reads.borrow_mut().remove(*key)),
             Place::Peer(peers, name) => drop(peers.0.borrow_mut().remove(name)),

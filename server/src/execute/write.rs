@@ -42,6 +42,7 @@ use super::binder::Bound;
 use super::call::{Call, Flow};
 use super::conditional::{self, check_commit_level};
 use super::consistency::{Replication, check_counter_write, check_write};
+use super::deadlines::look_from;
 use super::long_values::is_long;
 use super::statement::ServerStatement;
 use super::{ExecuteError, Executor, Run, When, batch, request_id};
@@ -356,30 +357,28 @@ impl Executor {
         !self.writes.completed.borrow().is_empty()
     }
 
-    /// Answers the writes that are not done at `now` and should be, while the slice lasts; whether some are left. Their
-    /// entries stay until they are done.
-    pub(super) fn answer_late_writes(&self, now: Instant, slice: TimeSlice) -> bool {
-        let mut told = 0;
-        for (place, write) in &mut *self.writes.waiting.borrow_mut() {
+    /// Answers the writes from a slot on that are not done at `now` and should be, while the slice lasts. Their entries
+    /// stay until they are done. Where to go on; `None`: that were all.
+    pub(super) fn answer_late_writes(
+        &self,
+        from: usize,
+        now: Instant,
+        slice: TimeSlice,
+    ) -> Option<usize> {
+        look_from(from, &mut self.writes.waiting.borrow_mut(), slice, |place, write| {
             if write.deadline > now {
                 self.deadlines.add(write.deadline);
-                continue;
+                return false;
             }
-            let Some(call) = write.call.take() else { continue };
-            told += 1;
+            let Some(call) = write.call.take() else { return false };
             let number = u32::try_from(place).expect("the requests of a shard are bounded");
             let kind = match self.shard.is_noted(number) {
                 true => write.kind,
                 false => WriteKind { name: "BATCH_LOG", ..write.kind },
             };
             self.refuse_later(call, &ExecuteError::WriteTimedOut(kind));
-            if told % ANSWERS_PER_CLOCK_READ == 0 && slice.is_over() {
-                // What is behind this one was not looked at.
-                self.deadlines.add(now);
-                return true;
-            }
-        }
-        false
+            true
+        })
     }
 
     #[inline]

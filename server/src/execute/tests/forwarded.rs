@@ -244,7 +244,7 @@ fn a_read_that_waits_at_its_owner_has_the_deadline_of_its_client() {
     (0..1000).for_each(|c| assert_eq!(bench.execute(&insert, &[others, c]), "void"));
     bench.server.advance(Duration::ZERO);
     for core in 0..2 {
-        bench.server.executor(core).deadlines.begin();
+        bench.server.executor(core).deadlines.walk();
     }
     bench.begin_as(bench.client, &format!("SELECT count(*) FROM ks.t WHERE k = {others}"));
     bench.server.poll_out_of_time(0);

@@ -143,3 +143,26 @@ fn a_look_without_time_tells_a_part_of_the_late_writes() {
     while bench.server.run_once() {}
     assert_eq!(bench.query("SELECT count(*) FROM ks.t"), WRITES.to_string(), "they come to be");
 }
+
+/// Before: all sessions and all their reads that waited were looked at in one step, and those that were late woken.
+#[test]
+fn a_look_without_time_wakes_a_part_of_the_late_reads() {
+    let mut bench = Bench::new(1);
+    bench.query("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 1)");
+    bench.server.flush();
+    let clients = [bench.client, bench.server.connect(0, VERSION)];
+    for number in 0..WRITES {
+        let using = if number % 2 == 0 { 1 } else { 3_600_000 };
+        let text = format!("SELECT v FROM ks.t USING TIMEOUT {using}ms");
+        bench.begin_as(clients[number % 4 / 2], &text);
+    }
+    let is_more = |bench: &Bench| bench.server.end_late_out_of_time(0, Duration::from_millis(5));
+    assert!(is_more(&bench), "some are woken");
+    let late = WRITES / 2;
+    for _ in 1..late / ANSWERS_PER_CLOCK_READ {
+        assert!(is_more(&bench));
+    }
+    assert!(!is_more(&bench), "all are looked at");
+    clients.iter().for_each(|client| bench.server.run_until_answered(*client));
+    assert_eq!(bench.server.held(), (0, 0, 0));
+}
