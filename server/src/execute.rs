@@ -135,6 +135,8 @@ pub(crate) struct Executor {
     schema_turn: Semaphore,
     /// The same of TRUNCATEs: each may wait for a snapshot, for which other changes do not.
     truncate_turn: Semaphore,
+    /// Of DESCRIBEs that take long: each has a list of all that the schema has.
+    describe_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
     /// Of PREPAREs of long texts, which every core compiles: what one takes, in the queues between cores as well, is
@@ -227,6 +229,7 @@ impl Executor {
             selects_forwarded,
             schema_turn: Semaphore::new(1),
             truncate_turn: Semaphore::new(1),
+            describe_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
             long_prepares: Semaphore::new(1),
             long_statements: Semaphore::new(1),

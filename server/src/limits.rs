@@ -152,8 +152,8 @@ pub(crate) const PEER_ANSWER_BYTES_MAX: usize = 16 << 10;
 /// makes many of a long value beside it. A further read with such is answered OVERLOADED.
 pub(crate) const NAMED_KEYS_MEMORY_DIVISOR: usize = 16;
 /// What long texts that are not compiled, long BATCH messages that are not bound, changes of the schema that are not
-/// made, texts that are prepared by every core and statements of reads that wait take, at most 1/10 of the memory for
-/// data, or one of them. A further one is answered OVERLOADED.
+/// made, texts that are prepared by every core, and statements of reads and DESCRIBEs that wait take, at most 1/10 of
+/// the memory for data, or one of them. A further one is answered OVERLOADED.
 pub(crate) const WAITING_STATEMENTS_MEMORY_DIVISOR: usize = 10;
 /// What takes no more bytes is too little to be counted with either.
 pub(crate) const HELD_UNCOUNTED_BYTES_MAX: usize = 4 << 10;

@@ -5,6 +5,10 @@
 //!    few and short: within the pass        others: a task that lets others run, its answer under a lease
 //! ```
 //!
+//! Such tasks of a core take turns, in the order in which they came: the list of all elements is as long as the schema,
+//! whatever the page has. What waits is the statement, which is counted (`held_bytes.rs`). If its client is gone by then,
+//! nothing is made.
+//!
 //! A page that has no space for its next row ends before it, as a page of any SELECT does.
 //!
 //! The paging state is the schema's version and the next row: if the schema changed in between, the
@@ -71,9 +75,18 @@ impl Executor {
             }
             out.truncate(start);
         }
+        let counted = match self.waiting_statements.hold(statement.bytes()) {
+            Ok(counted) => counted,
+            Err(refusal) => return self.refuse(call, refusal, out),
+        };
         let (executor, statement, schema) = (self.clone(), statement.clone(), schema.clone());
-        let is_paged = parameters.page_rows.is_some();
+        let (is_paged, level) = (parameters.page_rows.is_some(), parameters.consistency);
         self.spawn(Group::Background, call, async move |call, out| {
+            let (_turn, _counted) = (executor.describe_turn.take(1).await, counted);
+            if call.session.is_over.get() {
+                // It reads no answer, but every request has one.
+                return Err(ExecuteError::ReadTimedOut(level));
+            }
             executor.describe_later(call, &statement, (&schema, page, is_paged), out).await
         });
         Flow::Later

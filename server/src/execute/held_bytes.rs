@@ -9,8 +9,8 @@
 //!    being in each key beside the values of an IN. Its read keeps them from when it is bound until it ends.
 //! 2. Long texts, from when they come until they are compiled, long values and BATCH messages, until they are bound,
 //!    and the statements of changes of the schema, until they are made: also when their clients are gone. Texts that
-//!    are prepared, until every core has them. What the text of a read was compiled to, while the read waits: some
-//!    hundred times as many bytes.
+//!    are prepared, until every core has them. What the text of a read or DESCRIBE was compiled to, while that
+//!    waits: some hundred times as many bytes.
 //!
 //! Not here: the bytes of requests, which are counted with their connections until these end (`load.rs`).
 

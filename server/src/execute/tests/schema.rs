@@ -2,7 +2,9 @@
 
 use cql::frame::request::{EventKinds, Register};
 
+use super::super::batch::at_once;
 use super::*;
+use crate::statements::{StatementCounts, StatementName};
 
 /// More than are computed or described within a pass.
 const TABLES: usize = 100;
@@ -234,4 +236,38 @@ fn every_client_of_every_core_is_shown_however_many_there_are() {
         let expected: Vec<String> = (290..300).map(|port| port.to_string()).collect();
         assert_eq!(ports, expected);
     }
+}
+
+/// Before: each had a list of the whole schema from when it began, however many were asked for, and clients that were
+/// gone had theirs made, too.
+#[test]
+fn long_descriptions_take_turns_and_none_is_made_for_a_client_that_is_gone() {
+    let mut bench = with_tables();
+    let executor = bench.server.executor(0);
+    let text = "DESCRIBE FULL SCHEMA";
+    let whole = bench.query(text);
+    let errors = || {
+        let counted = executor.statements.all().into_iter();
+        let of_text = |(name, _): &(StatementName, StatementCounts)| {
+            name.fingerprint.to_uppercase().contains(text)
+        };
+        counted.filter(of_text).map(|(_, counts)| counts.errors).sum::<u64>()
+    };
+    let turn = at_once(executor.describe_turn.take(1));
+    let gone = bench.server.connect(0, VERSION);
+    for client in [bench.client, gone, bench.client] {
+        bench.begin_as(client, text);
+    }
+    bench.server.disconnect(gone);
+    while bench.server.run_once() {}
+    assert!(bench.answers_to(bench.client).is_empty(), "they wait");
+    bench.begin_as(bench.client, "DESCRIBE TABLE ks.t1");
+    assert_eq!(bench.answers_to(bench.client).len(), 1, "a short one does not wait");
+    assert_eq!(errors(), 0);
+    drop(turn);
+    let answers = bench.answers();
+    assert_eq!(answers.len(), 2);
+    assert!(answers.values().all(|said| *said == whole));
+    while bench.server.run_once() {}
+    assert_eq!(errors(), 1, "that of the client that is gone");
 }

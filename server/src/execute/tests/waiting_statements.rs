@@ -1,5 +1,6 @@
 //! What is compiled, and waits: counted until its request ends.
 
+use super::super::batch::at_once;
 use super::*;
 use crate::limits::{COMPILED_AT_ONCE_BYTES, WAITING_STATEMENTS_MEMORY_DIVISOR};
 
@@ -106,4 +107,28 @@ fn texts_that_are_prepared_are_counted_until_every_core_has_them() {
     while bench.server.run_once() {}
     let id = bench.prepare(&text(fit));
     assert_eq!(bench.execute(&id, &[1]), "", "there is space again");
+}
+
+/// Before: a DESCRIBE that waited kept its text, which nothing counted.
+#[test]
+fn texts_of_long_descriptions_are_counted_until_these_are_made() {
+    let mut bench = Bench::new(1);
+    let executor = bench.server.executor(0);
+    let turn = at_once(executor.describe_turn.take(1));
+    // Two of these fit, and not three.
+    let bytes = small(1).shard_memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR * 2 / 5;
+    let text = format!("DESCRIBE TABLES /* {} */", " ".repeat(bytes));
+    for _ in 0..2 {
+        let gone = bench.server.connect(0, VERSION);
+        bench.begin_as(gone, &text);
+        bench.server.disconnect(gone);
+        while bench.server.run_once() {}
+    }
+    bench.begin_as(bench.client, &text);
+    while bench.server.run_once() {}
+    let said = bench.answers_to(bench.client);
+    assert!(said.iter().any(|(_, said)| said.starts_with(REFUSED)), "{} answers", said.len());
+    drop(turn);
+    while bench.server.run_once() {}
+    assert!(bench.query(&text).contains("ks table t"), "there is space again");
 }
