@@ -34,9 +34,12 @@ pub const PEER_QUEUE_REQUESTS_MAX: usize = 16 * 1024;
 /// then it counts nowhere else.
 pub const PEER_QUEUE_MEMORY_DIVISOR: u64 = 8;
 
-/// Of the requests that may be with a peer unanswered, 1/4 are for what writes of base tables have noted: rows of
-/// materialized views, for which writes that hold the others wait.
-pub const VIEW_CREDITS_DIVISOR: usize = 4;
+/// Of the requests that may be with a peer unanswered, 1/4 are for reads of keys: a write may wait for those before it
+/// in its partition, and reads do not wait for it.
+pub const READ_CREDITS_DIVISOR: usize = 4;
+/// 1/8 are for what writes of base tables have noted: rows of materialized views, for which writes that hold the others
+/// wait.
+pub const VIEW_CREDITS_DIVISOR: usize = 8;
 
 /// 1/8 are for scans of ranges, each of which may take seconds: short requests have the others.
 pub const SCAN_CREDITS_DIVISOR: usize = 8;
@@ -256,13 +259,17 @@ const _: () = assert!(MAILBOX_SLOTS_MIN / 2 >= 2 * END_CREDITS_DIVISOR, "each li
 const _: () = assert!(
     END_CREDITS_DIVISOR >= VIEW_CREDITS_DIVISOR && END_CREDITS_DIVISOR >= SCAN_CREDITS_DIVISOR
 );
-const _: () = assert!(END_CREDITS_DIVISOR >= LOOKUP_CREDITS_DIVISOR);
 const _: () = assert!(
-    MAILBOX_SLOTS_MIN / VIEW_CREDITS_DIVISOR
+    END_CREDITS_DIVISOR >= LOOKUP_CREDITS_DIVISOR && END_CREDITS_DIVISOR >= ORDER_CREDITS_DIVISOR
+);
+const _: () = assert!(
+    MAILBOX_SLOTS_MIN / READ_CREDITS_DIVISOR
+        + MAILBOX_SLOTS_MIN / VIEW_CREDITS_DIVISOR
         + MAILBOX_SLOTS_MIN / SCAN_CREDITS_DIVISOR
         + MAILBOX_SLOTS_MIN / LOOKUP_CREDITS_DIVISOR
         + MAILBOX_SLOTS_MIN / END_CREDITS_DIVISOR
-        < MAILBOX_SLOTS_MIN * 3 / 4,
+        + MAILBOX_SLOTS_MIN / ORDER_CREDITS_DIVISOR
+        <= MAILBOX_SLOTS_MIN * 3 / 4,
     "general requests have a good part of the credits"
 );
 const _: () = assert!(MAILBOX_SLOTS_MAX.is_power_of_two());

@@ -12,7 +12,8 @@
 //!    finds the mailbox full.
 //! 2. Each [`Line`] to a peer has credits of its own. Requests of one line reach the peer in the order in which they
 //!    were sent: none passes those that wait for a credit. So scans of ranges, which take long, take no credit of what
-//!    is short or goes by an index, and what ends a read waits for none of those.
+//!    is short or goes by an index, reads wait for no writes, of which some wait for others of their partition, and
+//!    what ends a read waits for none of those.
 //! 3. No deadlock: a request of [`Line::General`] may wait for requests of [`Line::Noted`] (a write of a base, for the
 //!    rows of its views), for these wait for no other core; and for requests of [`Line::Orders`] (a write, for the end
 //!    of a TRUNCATE), for these wait for noted ones at most. No request waits for another one of its line. So cores
@@ -32,7 +33,7 @@ use slab::Slab;
 
 use crate::limits::{
     END_CREDITS_DIVISOR, LOOKUP_CREDITS_DIVISOR, MAIL_BUDGET, ORDER_CREDITS_DIVISOR,
-    PEER_QUEUE_REQUESTS_MAX, SCAN_CREDITS_DIVISOR, VIEW_CREDITS_DIVISOR,
+    PEER_QUEUE_REQUESTS_MAX, READ_CREDITS_DIVISOR, SCAN_CREDITS_DIVISOR, VIEW_CREDITS_DIVISOR,
 };
 use crate::mailbox::{Inbox, Outbox, Port};
 use crate::message::{Message, Reply, Request};
@@ -86,7 +87,7 @@ pub(crate) enum Waiting<R> {
     Part(u32),
     /// A peer, for its write to be durable here.
     Peer(Asker),
-    /// The layer above, for the answer to a question under a number of its choice.
+    /// The layer above, for the answer to a read of keys under a number of its choice.
     Caller(u32),
     /// A task of this core, whose request is of this line.
     Task(Line, Rc<Slot<R>>),
@@ -100,6 +101,7 @@ impl<R> Waiting<R> {
         match self {
             Waiting::Task(line, _) => *line,
             Waiting::End(_) => Line::Ends,
+            Waiting::Caller(_) => Line::Reads,
             _ => Line::General,
         }
     }
@@ -116,8 +118,10 @@ impl<R> Waiting<R> {
 /// Which line to a peer a request is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Every request that is not of another line.
+    /// Every request that is not of another line: most are writes.
     General,
+    /// Reads of keys.
+    Reads,
     /// What writes of base tables have noted: the rows of their views. A peer may wait for its end.
     Noted,
     /// Scans of ranges.
@@ -133,7 +137,7 @@ pub(crate) enum Line {
 
 impl Line {
     /// How many there are.
-    const COUNT: usize = 6;
+    const COUNT: usize = 7;
 }
 
 /// What the layer above has received.
@@ -242,16 +246,18 @@ impl<P: Protocol> Peers<P> {
         let Port { inbox, outbox } = port;
         let credits = slots / 2;
         let parts = [
+            READ_CREDITS_DIVISOR,
             VIEW_CREDITS_DIVISOR,
             SCAN_CREDITS_DIVISOR,
             LOOKUP_CREDITS_DIVISOR,
             END_CREDITS_DIVISOR,
             ORDER_CREDITS_DIVISOR,
         ];
-        let [noted, scans, lookups, ends, orders] = parts.map(|part| (credits / part).max(1));
-        let general = credits - noted - scans - lookups - ends - orders;
+        let parts = parts.map(|part| (credits / part).max(1));
+        let general = credits - parts.iter().sum::<usize>();
+        let [reads, noted, scans, lookups, ends, orders] = parts;
         // In the order of `Line`.
-        let credits = [general, noted, scans, lookups, ends, orders];
+        let credits = [general, reads, noted, scans, lookups, ends, orders];
         Peers {
             me: outbox.me(),
             inbox: RefCell::new(inbox),
@@ -301,10 +307,10 @@ impl<P: Protocol> Peers<P> {
         self.inbox.borrow_mut().drain(MAIL_BUDGET, take, is_over) > 0
     }
 
-    /// `Overloaded` while so much waits that `peer` is asked for nothing new that takes so many bytes.
+    /// `Overloaded` while so much waits that `peer` is asked for nothing new of this line that takes so many bytes.
     #[inline]
-    pub(crate) fn check_place(&self, peer: ShardId, bytes: usize) -> Result<()> {
-        let line = &self.to.borrow()[peer.index()][Line::General as usize];
+    pub(crate) fn check_place(&self, line: Line, peer: ShardId, bytes: usize) -> Result<()> {
+        let line = &self.to.borrow()[peer.index()][line as usize];
         let held = self.asked_bytes.get();
         let has_bytes = held == 0 || held + bytes as u64 <= self.asked_bytes_max;
         if has_bytes && line.queue.len() < PEER_QUEUE_REQUESTS_MAX {
@@ -342,9 +348,9 @@ impl<P: Protocol> Peers<P> {
         }
     }
 
-    /// Whether general requests wait for credits of this peer.
-    pub(crate) fn has_queue(&self, peer: ShardId) -> bool {
-        !self.to.borrow()[peer.index()][Line::General as usize].queue.is_empty()
+    /// Whether requests of this line wait for credits of this peer.
+    pub(crate) fn has_queue(&self, line: Line, peer: ShardId) -> bool {
+        !self.to.borrow()[peer.index()][line as usize].queue.is_empty()
     }
 
     /// Puts a request whose credit is spent into the ring.

@@ -60,7 +60,7 @@ impl<P: Protocol> Shard<P> {
     }
 
     fn write_there(&self, owner: ShardId, record: &[u8], ticket: Ticket) -> Result<()> {
-        self.peers.check_place(owner, record.len())?;
+        self.peers.check_place(Line::General, owner, record.len())?;
         self.peers.send(owner, Waiting::Write(ticket), Request::Apply(record.into()));
         Ok(())
     }
@@ -92,7 +92,8 @@ impl<P: Protocol> Shard<P> {
     pub(crate) fn check_places(&self, parts: &[Part]) -> Result<()> {
         let peers = parts.iter().filter(|(owner, _)| *owner != self.me());
         let bytes = peers.clone().map(|(_, part)| part.len()).sum();
-        peers.map(|(owner, _)| *owner).try_for_each(|owner| self.peers.check_place(owner, bytes))
+        let mut owners = peers.map(|(owner, _)| *owner);
+        owners.try_for_each(|owner| self.peers.check_place(Line::General, owner, bytes))
     }
 
     /// Asks a peer and waits for its reply.
@@ -173,7 +174,7 @@ impl<P: Protocol> Shard<P> {
             return Box::pin(self.read_here(&command)).await;
         }
         let line = match command.partitions {
-            Partitions::Keys(_) => Line::General,
+            Partitions::Keys(_) => Line::Reads,
             Partitions::Range(_) if command.lookups.is_empty() => Line::Scans,
             Partitions::Range(_) => Line::Lookups,
         };
@@ -216,11 +217,11 @@ impl<P: Protocol> Shard<P> {
         join(peers.map(|peer| self.ask(peer, ask()))).await
     }
 
-    /// Asks the layer above on one other core. The answer comes out of
+    /// Asks the layer above on one other core to read of keys. The answer comes out of
     /// [`drain_mail`](Self::drain_mail) under `number`. `Overloaded`: nothing was sent.
     #[inline]
     pub fn ask_later(&self, peer: ShardId, ask: P::Ask, number: u32) -> Result<()> {
-        self.peers.check_place(peer, P::ask_bytes(&ask))?;
+        self.peers.check_place(Line::Reads, peer, P::ask_bytes(&ask))?;
         self.peers.send(peer, Waiting::Caller(number), Request::Service(ask));
         Ok(())
     }
@@ -230,8 +231,10 @@ impl<P: Protocol> Shard<P> {
     pub fn tell_end(&self, peer: ShardId, end: impl Fn() -> P::Ask) {
         let end = |waiting| self.peers.send(peer, waiting, Request::Service(end()));
         end(Waiting::End(None));
-        if self.peers.has_queue(peer) {
-            end(Waiting::Task(Line::General, Slot::new()));
+        for line in [Line::General, Line::Reads] {
+            if self.peers.has_queue(line, peer) {
+                end(Waiting::Task(line, Slot::new()));
+            }
         }
     }
 

@@ -24,7 +24,7 @@ impl Protocol for Numbers {
     }
 }
 
-/// Two cores, of which each may have two requests with the other, and one of each other line.
+/// Two cores, of which each may have two general requests and two reads with the other, and one of each other line.
 fn pair() -> [Peers<Numbers>; 2] {
     pair_of(1 << 30)
 }
@@ -32,7 +32,7 @@ fn pair() -> [Peers<Numbers>; 2] {
 /// The same, with so many bytes for what waits.
 fn pair_of(queued_bytes_max: u64) -> [Peers<Numbers>; 2] {
     let ports = mesh(2).expect("descriptors for two bells");
-    let peers = |port| Peers::new(port, 2, 14, queued_bytes_max);
+    let peers = |port| Peers::new(port, 2, 18, queued_bytes_max);
     let peers: Vec<_> = ports.into_iter().map(peers).collect();
     peers.try_into().ok().expect("there are two")
 }
@@ -74,7 +74,7 @@ fn requests_beyond_the_slots_wait_and_keep_their_order() {
         assert_eq!(Some(&pass(&here)), rounds.last(), "all that was asked is answered");
     }
     assert_eq!(rounds, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6]]);
-    assert_eq!(here.to.borrow()[1][0].credits, 2, "all credits are back");
+    assert_eq!(here.to.borrow()[1][Line::Reads as usize].credits, 2, "all credits are back");
 }
 
 /// What has come, unanswered: the numbers of reads and, negative, of reads that are ended; and who asks.
@@ -164,6 +164,27 @@ fn a_step_of_what_writes_wait_for_gets_through_when_all_credits_are_taken() {
     assert_eq!((asked, ordered), (vec![0, 1], 1));
 }
 
+/// Before: writes that waited for the one before them in their partition had all credits, and reads of all tables
+/// waited for one.
+#[test]
+fn a_read_gets_through_when_writes_have_taken_all_credits() {
+    let [here, there] = pair();
+    for _ in 0..5 {
+        let writer = Waiting::Write(Ticket::Unattended);
+        here.send(ShardId::new(1), writer, Request::Apply(Box::default()));
+    }
+    ask(&here, 7);
+    here.publish();
+    let (mut writes, mut read) = (0, Vec::new());
+    let take = |received| match received {
+        Received::Question(_asker, Request::Apply(_)) => writes += 1,
+        Received::Question(_asker, Request::Service(number)) => read.push(number),
+        _ => panic!("nothing else is asked"),
+    };
+    there.receive(take, || false);
+    assert_eq!((writes, read), (2, vec![7]));
+}
+
 /// Before: reads by an index waited in the line of scans.
 #[test]
 fn a_read_by_an_index_waits_for_no_scan() {
@@ -211,16 +232,16 @@ impl Peers<Numbers> {
 fn no_more_requests_wait_for_a_peer_than_the_limit() {
     let [here, there] = pair();
     for number in 0..PEER_QUEUE_REQUESTS_MAX as u32 + 2 {
-        assert_eq!(here.check_place(ShardId::new(1), 1000), Ok(()));
+        assert_eq!(here.check_place(Line::Reads, ShardId::new(1), 1000), Ok(()));
         ask(&here, number);
     }
     let full = Error::Overloaded("requests to another core");
-    assert_eq!(here.check_place(ShardId::new(1), 1000), Err(full));
+    assert_eq!(here.check_place(Line::Reads, ShardId::new(1), 1000), Err(full));
     ask(&here, 0);
     here.publish();
     pass(&there);
     pass(&here);
-    assert_eq!(here.check_place(ShardId::new(1), 1000), Ok(()), "two were answered");
+    assert_eq!(here.check_place(Line::Reads, ShardId::new(1), 1000), Ok(()), "two were answered");
 }
 
 /// Before: writes of 8 MiB whose clients were told of their time-outs, or were gone, filled all the places of the ring
@@ -230,13 +251,17 @@ fn what_no_peer_has_answered_takes_no_more_bytes_than_the_limit() {
     let [here, there] = pair_of(10_000);
     let there_id = ShardId::new(1);
     let full = Err(Error::Overloaded("requests to another core"));
-    assert_eq!(here.check_place(there_id, 1 << 20), Ok(()), "one that is alone is taken");
+    assert_eq!(
+        here.check_place(Line::Reads, there_id, 1 << 20),
+        Ok(()),
+        "one that is alone is taken"
+    );
     (0..7).for_each(|number| ask(&here, number));
-    assert_eq!(here.check_place(there_id, 1000), Ok(()));
-    assert_eq!(here.check_place(there_id, 5000), full, "seven are not answered");
+    assert_eq!(here.check_place(Line::Reads, there_id, 1000), Ok(()));
+    assert_eq!(here.check_place(Line::Reads, there_id, 5000), full, "seven are not answered");
     let record = vec![0; 1 << 20];
     here.send(there_id, Waiting::Part(0), Request::Apply(record.into()));
-    assert_eq!(here.check_place(there_id, 1), full);
+    assert_eq!(here.check_place(Line::Reads, there_id, 1), full);
     // What ends another request is counted nowhere, and not refused.
     here.send(there_id, Waiting::End(None), Request::EndRead(0));
     here.publish();
@@ -252,7 +277,7 @@ fn what_no_peer_has_answered_takes_no_more_bytes_than_the_limit() {
         here.publish();
     }
     assert_eq!(here.asked_bytes.get(), 0, "all are answered");
-    assert_eq!(here.check_place(there_id, 1 << 20), Ok(()));
+    assert_eq!(here.check_place(Line::Reads, there_id, 1 << 20), Ok(()));
 }
 
 /// Before: the first refusal of a part was told, though others may be there: `Overloaded` says that nothing was done.

@@ -101,8 +101,8 @@ fn what_lies_over_a_run_that_cannot_be_merged_slows_no_writer() {
     assert_eq!(debt_and_merge(&pieces, Unit::Run).0, 0.0, "what lies above is");
 }
 
-/// Before: what lies over a run in quarantine counted as lying over the rest of the base as well, and the one run beside
-/// it was merged into itself again and again.
+/// Before: what lies over a run in quarantine counted as lying over the rest of the base as well, and the one run
+/// beside it was merged into itself again and again.
 #[test]
 fn one_run_beside_a_file_in_quarantine_is_not_merged_alone() {
     let mut pieces =
