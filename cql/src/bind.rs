@@ -201,6 +201,13 @@ impl<'a> Bindings<'a> {
         }
     }
 
+    /// What evaluating the terms has taken since it began, in units of work of some nanoseconds each (`expr/work.rs`).
+    /// What a SELECT evaluates once for all rows begins at 0.
+    #[inline]
+    pub fn work_done(&self) -> u64 {
+        self.work.done()
+    }
+
     /// Says which thread evaluates the terms; without it the core does.
     pub fn set_bound_on(&mut self, bound_on: BoundOn) {
         self.bound_on = bound_on;

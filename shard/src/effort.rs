@@ -35,6 +35,12 @@ impl Effort {
         self.add(bytes as u64 / EFFORT_BYTES);
     }
 
+    /// Notes what evaluating expressions took, in units of work of some nanoseconds each (`cql/src/expr/work.rs`).
+    #[inline]
+    pub fn expressions(&self, units: u64) {
+        self.add(units / EFFORT_BYTES);
+    }
+
     /// Whether the clock is to be looked at: then what comes next is counted from nothing.
     #[inline]
     pub fn is_due(&self) -> bool {
@@ -71,6 +77,10 @@ mod tests {
         effort.rows(EFFORT_ROWS * u64::from(EFFORT_PER_CLOCK_READ));
         assert!(effort.is_due());
         effort.bytes(usize::MAX);
+        assert!(effort.is_due());
+        effort.expressions(EFFORT_BYTES * u64::from(EFFORT_PER_CLOCK_READ) - 1);
+        assert!(!effort.is_due());
+        effort.expressions(u64::MAX);
         assert!(effort.is_due());
     }
 }

@@ -57,7 +57,7 @@ pub const MAIL_BUDGET: usize = 1024;
 pub const EFFORT_PER_CLOCK_READ: u32 = 8;
 /// Rows that count as much as a short message.
 pub const EFFORT_ROWS: u64 = 16;
-/// Bytes that are copied or looked at and count as much as a short message.
+/// Bytes that are copied or looked at, or units of the work of expressions, that count as much as a short message.
 pub const EFFORT_BYTES: u64 = 2 << 10;
 
 /// How many bytes are written before the engine is asked whether it wants to flush.

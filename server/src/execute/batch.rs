@@ -142,8 +142,13 @@ impl Executor {
         let time = self.time_of(batch, statements, time);
         let (kind, all) = (statements.message_kind(), statements.prepared());
         let binder = self.binder(BoundOn::Core);
-        let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())))?;
-        self.bound_batch(batch, statements, bound, record)
+        let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())));
+        self.shard.effort().expressions(binder.message_work.get());
+        // What a function of a user takes is not counted.
+        if statements.prepared().any(Prepared::calls_users) {
+            self.shard.effort().long();
+        }
+        self.bound_batch(batch, statements, bound?, record)
     }
 
     /// Runs a long BATCH as a task.

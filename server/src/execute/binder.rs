@@ -8,6 +8,7 @@
 //! Not here: the writes that are most of all, without a condition and by themselves, which `write.rs` binds in fewer
 //! steps; levels and names (`write.rs`).
 
+use std::cell::Cell;
 use std::slice;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(super) struct Binder {
     pub(super) guards: Option<Guards>,
     /// Which thread binds.
     pub(super) bound_on: BoundOn,
+    /// What evaluating the values of the statements of a BATCH message has taken, in units of work.
+    pub(super) message_work: Cell<u64>,
 }
 
 /// What kind of BATCH message is bound.
@@ -62,7 +65,7 @@ impl Executor {
     /// What binding on this thread needs of this core.
     pub(super) fn binder(&self, bound_on: BoundOn) -> Binder {
         let (sharder, thresholds) = (self.shard.sharder(), self.state.settings().batch);
-        Binder { sharder, thresholds, guards: self.guards(), bound_on }
+        Binder { sharder, thresholds, guards: self.guards(), bound_on, message_work: Cell::new(0) }
     }
 }
 
@@ -144,11 +147,15 @@ impl Binder {
             let mut bindings = Bindings::new(&item.values, &prepared.markers, time)?;
             bindings.set_bound_on(self.bound_on);
             let plan = plan_of(prepared)?;
-            match is_conditional {
-                true => conditional.add(plan, &bindings, scratch)?,
-                false => plan.bind_into_batch(&bindings, scratch, &mut records, &mut size)?,
-            }
-            self.guard(plan, &bindings, &mut bound.of_guardrails)?;
+            let added = match is_conditional {
+                true => conditional.add(plan, &bindings, scratch),
+                false => plan.bind_into_batch(&bindings, scratch, &mut records, &mut size),
+            };
+            let guarded =
+                added.and_then(|()| self.guard(plan, &bindings, &mut bound.of_guardrails));
+            let work = self.message_work.get().saturating_add(bindings.work_done());
+            self.message_work.set(work);
+            guarded?;
             pause().await?;
         }
         bound.is_divided = records.is_divided(kind);

@@ -91,6 +91,8 @@ pub(super) struct InPass<'m, 'a> {
     encoder: &'m mut ResultEncoder<'a>,
     bytes_max: usize,
     is_long: bool,
+    /// What the expressions of all rows have taken, in units of work.
+    work: u64,
 }
 
 impl<'m, 'a> InPass<'m, 'a> {
@@ -98,13 +100,23 @@ impl<'m, 'a> InPass<'m, 'a> {
     #[inline]
     pub(super) fn new(encoder: &'m mut ResultEncoder<'a>, bytes_max: usize) -> InPass<'m, 'a> {
         encoder.set_bytes_max(bytes_max);
-        InPass { encoder, bytes_max, is_long: false }
+        InPass { encoder, bytes_max, is_long: false, work: 0 }
     }
 
     /// Whether the answer is too long to be made here.
     #[inline]
     pub(super) fn is_long(&self) -> bool {
         self.is_long || self.encoder.is_cut() || self.encoder.is_over()
+    }
+
+    /// Notes what its rows took, for what looks at the clock.
+    #[inline]
+    pub(super) fn note_effort(&self, effort: &Effort) {
+        effort.expressions(self.work);
+        // What a function of a user takes is not counted.
+        if self.is_costly() {
+            effort.long();
+        }
     }
 }
 
@@ -117,6 +129,7 @@ impl RowSink for InPass<'_, '_> {
         row: Option<RowRef<'_>>,
     ) -> Flow {
         let flow = self.encoder.row(partition, clustering, row);
+        self.work = self.work.saturating_add(self.encoder.row_work() as u64);
         self.is_long = self.encoder.held_bytes() > self.bytes_max;
         if self.is_long { Flow::Enough } else { flow }
     }
@@ -136,8 +149,9 @@ impl RowSink for InPass<'_, '_> {
 #[inline]
 pub(super) fn note_effort(effort: &Effort, bound: &BoundRead, end: &ReadEnd) {
     effort.rows(end.rows + end.tombstones);
-    // The rows that conditions have left out are not counted.
-    if bound.command.as_ref().is_some_and(|command| !command.filters.is_empty()) {
+    // The rows that conditions have left out are not counted, nor is what is made of the last group.
+    if bound.reads_all || bound.command.as_ref().is_some_and(|command| !command.filters.is_empty())
+    {
         effort.long();
     }
 }

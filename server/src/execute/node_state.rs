@@ -238,6 +238,8 @@ impl NodeState {
         text: &str,
         keyspace: Option<&str>,
     ) -> cql::Result<ServerStatement> {
+        // Its constants are evaluated, which may take some ten milliseconds.
+        shard.effort().long();
         ServerStatement::compile(text, keyspace, &shard.schema())
     }
 

@@ -223,7 +223,9 @@ impl Executor {
         if sharder.shards() == 1 || call.trace.is_some() || system::computes(&plan.table) {
             return None;
         }
-        let token = plan.token(bindings, &mut self.key.borrow_mut())?;
+        let token = plan.token(bindings, &mut self.key.borrow_mut());
+        self.shard.effort().expressions(bindings.work_done());
+        let token = token?;
         Some(sharder.shard_of(token)).filter(|owner| *owner != self.shard.me())
     }
 
@@ -341,7 +343,9 @@ impl Executor {
             None => None,
         };
         let page = Page { rows: parameters.page_rows, state };
-        let mut bound = select.plan.bind_read(select.bindings, page)?;
+        let bound = select.plan.bind_read(select.bindings, page);
+        self.shard.effort().expressions(select.bindings.work_done());
+        let mut bound = bound?;
         self.guard_read(select, &mut bound)?;
         let mut level = parameters.consistency;
         if select.plan.nearest.is_some() {
@@ -394,18 +398,22 @@ impl Executor {
         let Some(rows_bytes_max) = at_once_bytes_max.checked_sub(out.len() - start) else {
             return Err(refused(Error::WouldBlock));
         };
-        let mut encoder = plan.encoder(bindings, bound, out)?;
+        let encoder = plan.encoder(bindings, bound, out);
+        self.shard.effort().expressions(bindings.work_done());
+        let mut encoder = encoder?;
         let mut sink = InPass::new(&mut encoder, rows_bytes_max);
         let end = match &bound.command {
-            None => ReadEnd::default(),
+            None => Ok(ReadEnd::default()),
             Some(command) if system::computes(&plan.table) => {
                 let Some(record) = self.computed_now(&plan.table, bound) else {
                     return Err(refused(Error::WouldBlock));
                 };
-                read_record(&plan.table, &record, command, &mut sink).map_err(refused)?
+                read_record(&plan.table, &record, command, &mut sink)
             }
-            Some(command) => self.shard.read_cached(command, &mut sink).map_err(refused)?,
+            Some(command) => self.shard.read_cached(command, &mut sink),
         };
+        sink.note_effort(self.shard.effort());
+        let end = end.map_err(refused)?;
         note_effort(self.shard.effort(), bound, &end);
         // An aggregate over more than one page goes on elsewhere, and a long answer begins there.
         let is_long = sink.is_long();

@@ -21,6 +21,7 @@ mod batches;
 mod clocks;
 mod conditional;
 mod counters;
+mod effort;
 mod explain;
 mod forwarded;
 mod guardrails;

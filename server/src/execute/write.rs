@@ -164,21 +164,34 @@ impl Executor {
     fn bind_plain(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
-        let counts = plan.table.is_counter();
         check_level(plan, parameters.consistency)?;
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;
+        let bound = self.bind_plain_with(run, plan, &bindings);
+        self.note_binding(statement, &bindings);
+        bound
+    }
+
+    #[inline]
+    fn bind_plain_with(
+        &self,
+        run: Run<'_>,
+        plan: &WritePlan,
+        bindings: &Bindings<'_>,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
+        let Run { statement, parameters, .. } = run;
+        let counts = plan.table.is_counter();
         let (mut record, mut scratch) = self.writes.buffers();
-        plan.bind_write(&bindings, &mut scratch, &mut *record)?;
+        plan.bind_write(bindings, &mut scratch, &mut *record)?;
         let name = if counts { "COUNTER" } else { "SIMPLE" };
         let kind = WriteKind { level: parameters.consistency, name };
         let mut warnings = statement.compiled.warnings.clone();
         if let Some(guards) = self.guards() {
-            guards.check_statement(plan, &bindings, &mut warnings)?;
+            guards.check_statement(plan, bindings, &mut warnings)?;
             self.guard_levels(parameters, &mut warnings)?;
             guards.check_record(&record, &mut warnings)?;
         }
-        let timeout = plan.timeout(&bindings)?;
+        let timeout = plan.timeout(bindings)?;
         let is_named = self.name(parameters.request_id, &mut record)?;
         let (not_applied, is_divided) = (None, false);
         BoundWrite { record, kind, warnings, timeout, not_applied, is_divided, is_named }
@@ -197,8 +210,19 @@ impl Executor {
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
         let bound =
-            self.binder(BoundOn::Core).statement(&statement.compiled, &mut bindings, buffers)?;
-        self.bound_statement(statement, parameters, bound, record)
+            self.binder(BoundOn::Core).statement(&statement.compiled, &mut bindings, buffers);
+        self.note_binding(statement, &bindings);
+        self.bound_statement(statement, parameters, bound?, record)
+    }
+
+    /// Notes what the values of a statement took to evaluate, for what looks at the clock.
+    #[inline]
+    fn note_binding(&self, statement: &ServerStatement, bindings: &Bindings<'_>) {
+        self.shard.effort().expressions(bindings.work_done());
+        // What a function of a user takes is not counted.
+        if statement.compiled.calls_users() {
+            self.shard.effort().long();
+        }
     }
 
     /// What binding a statement has given, looked at.
