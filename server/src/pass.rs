@@ -17,8 +17,12 @@
 //!
 //! Invariant: a connection that has something to do which no event will tell of (bytes read and held back, a socket
 //! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass.
+//!
+//! Not here: when a core wakes for what no event tells of (`pass/ticks.rs`).
 
-use std::cell::{Cell, OnceCell};
+mod ticks;
+
+use std::cell::OnceCell;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -26,15 +30,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_lite::future::or;
 use shard::Runtime;
 use shard::clock::Clock;
 use shard::groups::Group;
 use shard::idle::{Idle, WAKE_KEY};
 use shard::notify::Notify;
 use shard::os::epoll::{Interest, Poller};
-use shard::runtime::sleep;
 use shard::stalls::{Stalls, Work};
+use ticks::Ticks;
 
 use crate::answers::Answers;
 use crate::connection::{Connection, Fate};
@@ -549,35 +552,6 @@ struct Walks {
 impl Walks {
     fn are_under_way(&self) -> bool {
         self.housekeeping.is_some() || self.quiet.is_some() || self.closing.is_some()
-    }
-}
-
-/// When it is time to look what nothing tells of: every [`HOUSEKEEPING_INTERVAL`], and every [`DEADLINE_INTERVAL`]
-/// while something waits that has a deadline.
-#[derive(Default)]
-struct Ticks {
-    is_due: Cell<bool>,
-    waits: Cell<bool>,
-    /// Notified when something waits where nothing did.
-    began: Notify,
-}
-
-impl Ticks {
-    #[inline]
-    fn follow(&self, first_deadline: Option<Instant>) {
-        let waits = first_deadline.is_some();
-        if self.waits.replace(waits) != waits && waits {
-            self.began.notify();
-        }
-    }
-
-    async fn next(&self) {
-        if !self.waits.get() {
-            let quiet = async { sleep(HOUSEKEEPING_INTERVAL).await };
-            or(quiet, self.began.notified()).await;
-            return;
-        }
-        sleep(DEADLINE_INTERVAL).await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! Passes over real sockets, with a service that keeps some answers for later.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
