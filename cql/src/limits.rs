@@ -25,6 +25,9 @@ pub const COMPRESS_BYTES_MIN: usize = 512;
 /// it is done in one step, in which a core compresses about 0.5 GB a second.
 pub const COMPRESS_BYTES_MAX: usize = 1 << 20;
 
+/// The memory that a buffer of decompressed frames keeps for the next ones, in bytes.
+pub const FRAME_BUFFER_BYTES_KEPT: usize = 16 << 10;
+
 /// How many options a STARTUP may have. Drivers send about ten.
 pub const STARTUP_OPTIONS_MAX: usize = 256;
 

@@ -35,8 +35,8 @@ use serve::{Serve, refuse};
 
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, FRAMES_PER_CLOCK_READ,
-    FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, SHORT_BODY_BYTES_MAX,
-    STALLED_TIMEOUT, UNSENT_BYTES_MAX,
+    FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, READ_BYTES_FULL,
+    SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::Service;
@@ -64,8 +64,12 @@ pub(crate) struct Connection {
     waiting: VecDeque<(i16, u32)>,
     /// Something was flushed since the last [`trim`](Connection::trim).
     touched: bool,
-    /// What its frame that is not whole counts against the shard's memory.
+    /// What its frames that are not whole, or were not taken yet, count against the shard's memory.
     partial_bytes: usize,
+    /// What its segment that was decompressed counts among these.
+    expanded_bytes: usize,
+    /// Its next segment is whole, and waits until there is space for what it becomes.
+    waits_for_space: bool,
     /// Since when a frame has waited for its rest, as far as it was looked at.
     arriving: Option<Instant>,
     /// What its unsent answers count against the shard's memory.
@@ -106,6 +110,8 @@ impl Connection {
             waiting: VecDeque::new(),
             touched: true,
             partial_bytes: 0,
+            expanded_bytes: 0,
+            waits_for_space: false,
             arriving: None,
             unsent_bytes: 0,
             state: State::Open,
@@ -123,6 +129,12 @@ impl Connection {
     #[cfg(test)]
     pub(crate) fn opened_at(&mut self, opened: Instant) {
         self.opened = opened;
+    }
+
+    /// The memory of what reads its frames, in bytes.
+    #[cfg(test)]
+    pub(crate) fn reader_bytes(&self) -> usize {
+        self.reader.memory_bytes()
     }
 
     /// Whether a step would find something to do that no event will tell of.
@@ -166,7 +178,9 @@ impl Connection {
         if self.state != State::Open || self.is_held_back(load) || self.backlog || !self.unread {
             return Fate::Keep;
         }
-        let count = match self.read(scratch) {
+        // What is read is held until its turn comes.
+        let read_bytes_max = if load.is_full() { READ_BYTES_FULL } else { scratch.len() };
+        let count = match self.read(&mut scratch[..read_bytes_max]) {
             Ok(count) => count,
             Err(fate) => {
                 if self.state == State::Ending {
@@ -185,11 +199,14 @@ impl Connection {
         Fate::Keep
     }
 
-    /// Counts what has arrived of a frame: nothing is held of one when the connection is not open any more. If there is
-    /// no memory for it, the frame is refused before its end.
+    /// Counts what has arrived of frames, and was not taken: nothing is held of them when the connection is not open
+    /// any more. If there is no memory for a frame that is not whole, it is refused before its end.
     #[inline]
     fn count_partial(&mut self, load: &mut Load) {
-        let held = self.input.len() + self.reader.parts_bytes();
+        let expanded_bytes = self.reader.expanded_bytes();
+        load.expanded(self.expanded_bytes, expanded_bytes);
+        self.expanded_bytes = expanded_bytes;
+        let held = self.input.len() + self.reader.held_bytes();
         if held > 0 {
             self.partial_bytes = held;
             if !load.partial(0, held) && !self.backlog {
@@ -244,7 +261,7 @@ impl Connection {
         // `refuse_all` ends the connection, which drops the input.
         self.input.drain(..used.min(self.input.len()));
         self.input.shrink_to_fit();
-        let held = self.input.len() + self.reader.parts_bytes();
+        let held = self.input.len() + self.reader.held_bytes();
         load.partial(std::mem::replace(&mut self.partial_bytes, held), held);
         true
     }
@@ -302,6 +319,19 @@ impl Connection {
         load: &mut Load,
         slice: TimeSlice,
     ) -> usize {
+        let used = self.take_frames_of(bytes, service, load, slice);
+        // The last one may have been long, and its next turn may come late.
+        self.reader.release();
+        if self.state == State::Open { used } else { bytes.len() }
+    }
+
+    fn take_frames_of(
+        &mut self,
+        bytes: &[u8],
+        service: &impl Service,
+        load: &mut Load,
+        slice: TimeSlice,
+    ) -> usize {
         let mut used = 0;
         self.backlog = true;
         let mut was_long = false;
@@ -310,21 +340,23 @@ impl Connection {
             if self.state != State::Open || self.is_held_back(load) || looks && slice.is_over() {
                 break;
             }
-            let step = match self.reader.next(&bytes[used..]) {
+            let step = self.reader.next_within(&bytes[used..], load.expanded_bytes_max());
+            let step = match step {
                 Ok(step) => step,
                 Err(broken) => {
                     self.refuse_all(broken);
-                    return bytes.len();
+                    break;
                 }
             };
             used += step.used;
-            if let Arrival::Starved = step.arrival {
-                self.backlog = false;
+            self.backlog = !matches!(step.arrival, Arrival::Starved);
+            self.waits_for_space = matches!(step.arrival, Arrival::HeldBack);
+            if !self.backlog || self.waits_for_space {
                 break;
             }
             self.arriving = None;
             let (header, body) = match step.arrival {
-                Arrival::Starved => unreachable!("that is looked at above"),
+                Arrival::Starved | Arrival::HeldBack => unreachable!("these are looked at above"),
                 Arrival::Frame(header, body) => (header, body),
                 Arrival::TooLarge(header, declared) => {
                     self.refuse_large(&header, declared);
@@ -352,7 +384,7 @@ impl Connection {
             }
             was_long = service.did_much() || body_bytes > SHORT_BODY_BYTES_MAX;
         }
-        if self.state == State::Open { used } else { bytes.len() }
+        used
     }
 
     /// STARTUP was accepted: from here on both sides speak as it says, and frames may be large.
@@ -463,6 +495,12 @@ impl Connection {
         self.writer.waiting_bytes() >= UNSENT_BYTES_MAX
             || self.waiting.len() >= CONNECTION_REQUESTS_MAX
             || load.holds_back() && !self.is_quiet()
+            || self.waits_for_space(load)
+    }
+
+    /// Whether its next segment waits until others have taken what they have decompressed, or count less.
+    pub(crate) fn waits_for_space(&self, load: &Load) -> bool {
+        self.waits_for_space && !load.may_expand()
     }
 
     /// Gives back memory, if nothing happened since the last time this was asked.
@@ -524,5 +562,6 @@ impl Connection {
         }
         load.unsent(self.unsent_bytes, 0);
         load.partial(self.partial_bytes, 0);
+        load.expanded(self.expanded_bytes, 0);
     }
 }

@@ -1,18 +1,20 @@
 //! The connections of one core: slots, each with how often it was used.
 //!
 //! A late answer and an event of the poller name slot and generation, so neither reaches the next
-//! tenant of a slot. Two lists ride along: who is to be served in the next pass, and who has
-//! something to send; a connection is in each at most once.
+//! tenant of a slot. Three lists ride along: who is to be served in the next pass, who has
+//! something to send, and who waits for space; a connection is in each at most once.
 //!
 //! Invariants
 //! 1. The generation of a slot grows when its connection is removed, so an id that was given before finds nothing.
-//! 2. A mark (`to_serve`, `to_flush`) is set if the connection's id is in the list of that name. A list may also have
+//! 2. A mark (`to_serve`, `to_flush`, `waits`) is set if the connection's id is in the list of that name. A list may also have
 //!    ids of connections that are removed since: the caller finds no connection for such an id, and goes on.
 //! 3. `take_to_serve` and `take_to_flush` empty a list and its marks, so a connection that is named again meanwhile is
 //!    in the list of the next pass.
 //!
 //! Not here: the state of one connection (`connection.rs`), the order of a pass (`pass.rs`), the frames of late answers
 //! (`replies.rs`).
+
+use std::collections::VecDeque;
 
 use crate::connection::Connection;
 use crate::session::ConnectionId;
@@ -24,6 +26,7 @@ pub(crate) struct Connections {
     free: Vec<u32>,
     serve: Vec<ConnectionId>,
     flush: Vec<ConnectionId>,
+    waiting: VecDeque<ConnectionId>,
 }
 
 struct Slot {
@@ -31,6 +34,7 @@ struct Slot {
     connection: Option<Connection>,
     to_serve: bool,
     to_flush: bool,
+    waits: bool,
 }
 
 impl Connections {
@@ -42,8 +46,8 @@ impl Connections {
     /// Adds the connection that `make` makes of its id.
     pub(crate) fn insert(&mut self, make: impl FnOnce(ConnectionId) -> Connection) -> ConnectionId {
         let slot = self.free.pop().unwrap_or_else(|| {
-            let (to_serve, to_flush) = (false, false);
-            self.slots.push(Slot { generation: 0, connection: None, to_serve, to_flush });
+            let (to_serve, to_flush, waits) = (false, false, false);
+            self.slots.push(Slot { generation: 0, connection: None, to_serve, to_flush, waits });
             self.slots.len() as u32 - 1
         });
         let place = &mut self.slots[slot as usize];
@@ -67,7 +71,7 @@ impl Connections {
         }
         let connection = slot.connection.take()?;
         slot.generation = slot.generation.wrapping_add(1);
-        (slot.to_serve, slot.to_flush) = (false, false);
+        (slot.to_serve, slot.to_flush, slot.waits) = (false, false, false);
         self.free.push(id.slot);
         Some(connection)
     }
@@ -105,6 +109,27 @@ impl Connections {
             && !std::mem::replace(&mut slot.to_flush, true)
         {
             self.flush.push(id);
+        }
+    }
+
+    /// Lets a connection wait until there is space for what it would decompress.
+    pub(crate) fn wait_for_space(&mut self, id: ConnectionId) {
+        if let Some(slot) = self.slots.get_mut(id.slot as usize)
+            && slot.generation == id.generation
+            && !std::mem::replace(&mut slot.waits, true)
+        {
+            self.waiting.push_back(id);
+        }
+    }
+
+    /// There is space: so many of those that wait for it at most get a turn in the next pass.
+    pub(crate) fn serve_waiting(&mut self, most: usize) {
+        for _ in 0..most {
+            let Some(id) = self.waiting.pop_front() else { return };
+            let slot = &mut self.slots[id.slot as usize];
+            // Not of the next tenant, who may wait as well.
+            slot.waits &= slot.generation != id.generation;
+            self.serve(id);
         }
     }
 

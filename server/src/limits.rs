@@ -79,6 +79,8 @@ pub(crate) const DEADLINE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Bytes taken from one socket in one read.
 pub(crate) const READ_BYTES: usize = 64 << 10;
+/// The same while requests and answers take all that they may: no more than a small request is taken then.
+pub(crate) const READ_BYTES_FULL: usize = FIRST_REQUEST_BYTES_MAX as usize;
 /// Requests taken from one connection before the others have their turn.
 pub(crate) const FRAMES_PER_STEP: usize = 256;
 /// How long a pass takes new requests, and how long it then sends what is answered: each of them is with its part of
@@ -134,6 +136,11 @@ pub(crate) const REQUEST_MEMORY_DIVISOR: u64 = 10;
 pub(crate) const FIRST_REQUEST_DIVISOR: u64 = 8;
 /// Bytes of such a request.
 pub(crate) const FIRST_REQUEST_BYTES_MAX: u32 = 4 << 10;
+
+/// Of what requests and answers may take, 1/8 is for segments that are decompressed while clients must wait.
+pub(crate) const EXPANDED_DIVISOR: u64 = 8;
+/// Connections that waited for space to decompress a segment and get a turn in one pass: there may be space for one.
+pub(crate) const EXPANDING_PER_PASS: usize = 16;
 
 /// At most this many bytes of an incomplete frame may wait for the rest of it, however much is in flight.
 pub(crate) const PARTIAL_BYTES_FREE: usize = 1 << 10;
@@ -248,6 +255,7 @@ const _: () = assert!(MAIL_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
 // What one read brings must fit the smallest shard's share, or nothing would ever be taken.
+const _: () = assert!(READ_BYTES_FULL < READ_BYTES);
 const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEMORY_DIVISOR);
 
 /// Partitions that `toppartitions` shows of reads and of writes.

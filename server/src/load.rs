@@ -9,13 +9,17 @@
 //! So a few clients that ask for much are slowed, and only as many as fill the rest with their first
 //! requests are refused. A request over the limit is answered OVERLOADED at once; its bytes are already
 //! read, and the connection stays in step.
+//!
+//! A compressed segment of v5 becomes up to 250 times as long as it is, and its frames are taken one after the other.
+//! From 3/4 on it waits until there is space, unless those that are decompressed take less than 1/8: these come to an
+//! end whatever the others hold, and then it is the next one's turn.
 
 use std::sync::Arc;
 
 use crate::answers::Answers;
 use crate::limits::{
-    FIRST_REQUEST_BYTES_MAX, FIRST_REQUEST_DIVISOR, HELD_BACK_PERCENT, PARTIAL_BYTES_FREE,
-    REQUEST_MEMORY_DIVISOR, SHARD_REQUESTS_MAX,
+    EXPANDED_DIVISOR, FIRST_REQUEST_BYTES_MAX, FIRST_REQUEST_DIVISOR, HELD_BACK_PERCENT,
+    PARTIAL_BYTES_FREE, REQUEST_MEMORY_DIVISOR, SHARD_REQUESTS_MAX,
 };
 
 /// What a waiting request takes beside its bytes.
@@ -26,8 +30,10 @@ const REQUEST_OVERHEAD_BYTES: u64 = 1024;
 pub(crate) struct Load {
     requests: usize,
     request_bytes: u64,
-    /// Of frames that are not whole.
+    /// Of frames that are not whole, or were not taken yet.
     partial_bytes: u64,
+    /// Those of them that are in segments that were decompressed.
+    expanded_bytes: u64,
     answers: Arc<Answers>,
     bytes_max: u64,
 }
@@ -36,7 +42,8 @@ impl Load {
     /// Nothing in flight, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64, answers: Arc<Answers>) -> Load {
         let bytes_max = memory_bytes / REQUEST_MEMORY_DIVISOR;
-        Load { requests: 0, request_bytes: 0, partial_bytes: 0, answers, bytes_max }
+        let (requests, request_bytes, partial_bytes, expanded_bytes) = Default::default();
+        Load { requests, request_bytes, partial_bytes, expanded_bytes, answers, bytes_max }
     }
 
     /// Whether another request may wait. One that is alone may, however large: else a core with little memory would
@@ -66,12 +73,30 @@ impl Load {
         self.request_bytes + self.partial_bytes + self.answers.unsent_bytes()
     }
 
-    /// The bytes of a connection's frame that is not whole were `before` and are `now`. Whether they may stay: one that
-    /// is alone may.
+    /// The bytes of a connection's frames that are not whole, or were not taken yet, were `before` and are `now`. Whether
+    /// one that is not whole may stay: one that is alone may.
     #[inline]
     pub(crate) fn partial(&mut self, before: usize, now: usize) -> bool {
         self.partial_bytes = self.partial_bytes - before as u64 + now as u64;
-        now <= PARTIAL_BYTES_FREE || self.bytes() <= self.bytes_max || self.bytes() == now as u64
+        now <= PARTIAL_BYTES_FREE || !self.is_full() || self.bytes() == now as u64
+    }
+
+    /// The bytes of a connection's decompressed segment, which are among those, were `before` and are `now`.
+    #[inline]
+    pub(crate) fn expanded(&mut self, before: usize, now: usize) {
+        self.expanded_bytes = self.expanded_bytes - before as u64 + now as u64;
+    }
+
+    /// The bytes to which a segment may be decompressed of which nothing was taken yet.
+    #[inline]
+    pub(crate) fn expanded_bytes_max(&self) -> usize {
+        if self.may_expand() { usize::MAX } else { FIRST_REQUEST_BYTES_MAX as usize }
+    }
+
+    /// Whether a segment may be decompressed that becomes long.
+    #[inline]
+    pub(crate) fn may_expand(&self) -> bool {
+        !self.holds_back() || self.expanded_bytes < self.bytes_max / EXPANDED_DIVISOR
     }
 
     /// Whether so much is taken on that clients with requests in flight must wait.
@@ -81,9 +106,16 @@ impl Load {
             || self.bytes() * 100 >= self.bytes_max * HELD_BACK_PERCENT as u64
     }
 
-    /// Whether clients that do not read hold so much that it is time to part from them.
+    /// Whether requests and answers take all that they may.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes() > self.bytes_max
+    }
+
+    /// Whether clients that do not read hold so much, in answers or in what they ask behind these, that it is time to
+    /// part from them.
     pub(crate) fn is_pressed(&self) -> bool {
-        self.answers.unsent_bytes() > self.bytes_max / 2
+        self.answers.unsent_bytes() + self.partial_bytes > self.bytes_max / 2
     }
 
     fn is_idle(&self) -> bool {

@@ -16,7 +16,9 @@
 //! clock, after some units of work (`shard/src/effort.rs`).
 //!
 //! Invariant: a connection that has something to do which no event will tell of (bytes read and held back, a socket
-//! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass.
+//! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass. One that must
+//! wait until others take less of the core's memory has its turn with its own answers, when there is space for what it
+//! would decompress, and with housekeeping.
 //!
 //! Not here: when a core wakes for what no event tells of (`pass/ticks.rs`).
 
@@ -43,8 +45,8 @@ use crate::answers::Answers;
 use crate::connection::{Connection, Fate};
 use crate::connections::Connections;
 use crate::limits::{
-    ACCEPTS_PER_PASS, CONNECTIONS_PER_CLOCK_READ, DEADLINE_INTERVAL, HOUSEKEEPING_INTERVAL,
-    HOUSEKEEPING_SLICE, READ_BYTES, SPARE_FRAME_BYTES_MAX, STOP_TIMEOUT,
+    ACCEPTS_PER_PASS, CONNECTIONS_PER_CLOCK_READ, DEADLINE_INTERVAL, EXPANDING_PER_PASS,
+    HOUSEKEEPING_INTERVAL, HOUSEKEEPING_SLICE, READ_BYTES, SPARE_FRAME_BYTES_MAX, STOP_TIMEOUT,
 };
 use crate::listen::ShardListeners;
 use crate::load::Load;
@@ -217,6 +219,9 @@ impl<S: Service> Pass<S> {
         if let Some(from) = self.walks.housekeeping {
             self.run_housekeeping(from, TimeSlice::of(HOUSEKEEPING_SLICE));
         }
+        if self.load.may_expand() {
+            self.connections.serve_waiting(EXPANDING_PER_PASS);
+        }
         self.ticks.follow(self.service.first_deadline());
         self.stalls.ended(ANSWERING, began);
         let Pass { connections, ticks, .. } = self;
@@ -353,7 +358,12 @@ impl<S: Service> Pass<S> {
                 continue;
             }
             match connection.step(&mut self.scratch, &self.service, &mut self.load, slice) {
-                Fate::Keep => self.connections.flush(id),
+                Fate::Keep => {
+                    if connection.waits_for_space(&self.load) {
+                        self.connections.wait_for_space(id);
+                    }
+                    self.connections.flush(id);
+                }
                 Fate::Drop => self.close(id),
             }
         }

@@ -233,6 +233,15 @@ fn bomb(body: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// A body of 15 MB of zeros in 61 KB: an LZ4 block of one zero, copied, and five more.
+fn zeros_as_lz4() -> Vec<u8> {
+    const LENGTH_BYTES: usize = 60_000;
+    let expands_to = 1 + (15 + 4 + 255 * LENGTH_BYTES) + 5;
+    let copied = [&[0x1F, 0, 1, 0][..], &[255; LENGTH_BYTES], &[0]].concat();
+    [&u32::try_from(expands_to).unwrap().to_be_bytes(), &copied[..], &[0x50, 0, 0, 0, 0, 0]]
+        .concat()
+}
+
 #[test]
 fn what_expands_is_counted_as_it_is_held() {
     let folder = data_dir();
@@ -240,7 +249,11 @@ fn what_expands_is_counted_as_it_is_held() {
     let mut held = Vec::new();
     let zeros = frame(7, &vec![0; 15 << 20]);
     for (name, by) in [("lz4", Compression::Lz4), ("snappy", Compression::Snappy)] {
-        let expands = sent_as(Version::V4, by, &zeros);
+        // A client of ours does not compress so long a body.
+        let expands = match by {
+            Compression::Lz4 => bomb(&zeros_as_lz4()),
+            _ => sent_as(Version::V4, by, &zeros),
+        };
         let lies = match by {
             Compression::Lz4 => bomb(&[&[0xFF; 4][..], &[0; 100]].concat()),
             _ => bomb(&[&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..], &[0; 100]].concat()),
@@ -253,6 +266,57 @@ fn what_expands_is_counted_as_it_is_held() {
     }
     survived(server);
     drop(held);
+}
+
+/// A frame of v5 in so many segments of zeros, each as short as it gets.
+fn zeros_in_segments(count: usize) -> Vec<u8> {
+    const PAYLOAD_BYTES: usize = (1 << 17) - 1;
+    let mut whole = frame(7, &vec![0; count * PAYLOAD_BYTES - 9]);
+    whole[0] = 5;
+    let wire = sent_as(Version::V5, Compression::Lz4, &whole);
+    let segment_at = |at: usize| {
+        let lengths = u32::from_le_bytes(wire[at..at + 4].try_into().unwrap());
+        &wire[at..at + 8 + (lengths as usize & PAYLOAD_BYTES) + 4]
+    };
+    // Only the first has the header of the frame.
+    let first = segment_at(0);
+    [first, &segment_at(first.len()).repeat(count - 1)].concat()
+}
+
+/// Each of so many clients sends the same, as soon as all are connected.
+fn send_at_once(clients: usize, (version, compression): (u8, &str), bytes: &[u8]) {
+    let folder = data_dir();
+    let (server, _) = server(&folder);
+    let options = [PLAIN[0], ("COMPRESSION", compression)];
+    let mut held: Vec<TcpStream> =
+        (0..clients).map(|_| started(&server, version, &options)).collect();
+    for socket in &mut held {
+        let _ = socket.write_all(bytes);
+    }
+    survived(server);
+    drop(held);
+}
+
+/// Before: each connection held what its last frame was expanded to until its next turn.
+#[test]
+fn bodies_that_expand_on_many_connections_are_held_one_at_a_time() {
+    send_at_once(40, (4, "lz4"), &bomb(&zeros_as_lz4()));
+    let parts = zeros_in_segments(110);
+    assert!(parts.len() < 100_000);
+    send_at_once(40, (5, "lz4"), &parts);
+}
+
+/// Before: the segments of all connections were expanded before the frames of the first were taken.
+#[test]
+fn segments_of_many_frames_that_expand_take_no_more_than_their_share() {
+    let mut options = frame(5, &[]);
+    let mut large = frame(7, &[0; 128_000]);
+    (options[0], large[0]) = (5, 5);
+    // More than are taken in a turn, and fewer than a client has to read.
+    let segment = [options.repeat(300), large].concat();
+    let segment = sent_as(Version::V5, Compression::Lz4, &segment);
+    assert!(segment.len() < 2000);
+    send_at_once(2500, (5, "lz4"), &segment);
 }
 
 /// Clients that ask so often for the 100 KB of `ks.t`, so many times in each row, and do not read.

@@ -14,19 +14,23 @@
 //! 1. Nothing is allocated for a frame before its declared size was checked against the limit.
 //! 2. A frame over the limit is passed over, however it arrives, and the connection stays in step.
 //! 3. `window` (whole frames of a segment already checked) is empty before another segment is read.
-//! 4. A segment that is given up before it is whole is dropped as it comes, and its frames are told by their headers.
+//! 4. Only what a frame that was not handed out yet lies in is kept: [`FrameReader::release`] frees the rest.
+//! 5. A segment that is given up before it is whole is dropped as it comes, and its frames are told by their headers.
 //!    Its payload is not checked: nothing of it is taken.
 
 use super::compress::Compression;
 use super::error::Malformed;
 use super::header::{BadHeader, Direction, Flags, HEADER_BYTES, Header, Version};
-use super::segment::{SegmentFormat, SegmentHead, TRAILER_BYTES};
+use super::segment::{Segment, SegmentFormat, SegmentHead, TRAILER_BYTES};
+use crate::limits::FRAME_BUFFER_BYTES_KEPT;
 
 /// The frame that a step found, if any.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Arrival<'a> {
     /// Nothing yet: more input is needed.
     Starved,
+    /// Nothing yet: the next segment is whole, and expands to more than the caller has space for now.
+    HeldBack,
     /// A frame and its body, uncompressed.
     Frame(Header, &'a [u8]),
     /// A frame whose body is larger than allowed: this many bytes. It is being passed over.
@@ -162,6 +166,33 @@ impl FrameReader {
         self.parts.shrink_to_fit();
     }
 
+    /// The frame that was handed out last is not needed any more: gives back the memory of what is empty with it.
+    #[inline]
+    pub fn release(&mut self) {
+        if std::mem::take(&mut self.parts_done) {
+            release(&mut self.parts);
+        }
+        if self.window == Window::Empty {
+            release(&mut self.expanded);
+        }
+    }
+
+    /// Bytes of frames that were not handed out yet, beside the input: of one that comes in parts, and of a segment
+    /// that was decompressed.
+    #[inline]
+    pub fn held_bytes(&self) -> usize {
+        self.parts_bytes() + self.expanded_bytes()
+    }
+
+    /// Bytes of a segment that was decompressed and has frames that were not handed out yet.
+    #[inline]
+    pub fn expanded_bytes(&self) -> usize {
+        match self.window {
+            Window::Expanded { .. } => self.expanded.len(),
+            Window::Empty | Window::Input { .. } => 0,
+        }
+    }
+
     /// Bytes of a frame that comes in parts, beside the input.
     #[inline]
     pub fn parts_bytes(&self) -> usize {
@@ -266,26 +297,32 @@ impl FrameReader {
         Ok((used, begins))
     }
 
-    /// Bytes of memory this reader holds beside the input.
-    #[cfg(test)]
-    fn held_bytes(&self) -> usize {
+    /// Bytes of memory this reader has beside the input, used or kept for what comes next.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
         self.expanded.capacity() + self.parts.capacity()
     }
 
     /// Takes the next frame from the start of `input`.
     pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
-        if self.parts_done {
-            self.parts_done = false;
-            release(&mut self.parts);
-        }
+        self.next_within(input, usize::MAX)
+    }
+
+    /// The same, while a segment with which frames begin may be decompressed to so many bytes.
+    #[inline]
+    pub fn next_within<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        expanded_bytes_max: usize,
+    ) -> Result<Step<'a>, Broken> {
+        self.release();
         match self.segments {
             None => self.next_bare(input),
-            Some(format) => self.next_segmented(format, input),
+            Some(format) => self.next_segmented(format, input, expanded_bytes_max),
         }
     }
 
     fn next_bare<'a>(&'a mut self, input: &'a [u8]) -> Result<Step<'a>, Broken> {
-        release(&mut self.expanded);
         let used = self.skip(input.len());
         let Some(header) = self.header(&input[used..])? else {
             return Ok(Step { used, arrival: Arrival::Starved });
@@ -308,6 +345,7 @@ impl FrameReader {
         &'a mut self,
         format: SegmentFormat,
         input: &'a [u8],
+        expanded_bytes_max: usize,
     ) -> Result<Step<'a>, Broken> {
         let (mut used, passed) = self.drop_given_up(input)?;
         if let Some(header) = passed {
@@ -324,21 +362,12 @@ impl FrameReader {
                 return Ok(Step { used, arrival: Arrival::Starved });
             };
             let payload_bytes = segment.expands_to.unwrap_or(segment.payload.len());
+            let begins = self.skip_bytes == 0 && self.parts.is_empty();
+            if begins && segment.expands_to.is_some_and(|bytes| bytes > expanded_bytes_max) {
+                return Ok(Step { used, arrival: Arrival::HeldBack });
+            }
             if segment.self_contained {
-                if self.skip_bytes > 0 || !self.parts.is_empty() {
-                    return Err(out_of_step("a whole frame arrived amid the parts of another"));
-                }
-                if payload_bytes == 0 {
-                    used += segment.segment_bytes;
-                } else if segment.expands_to.is_none() {
-                    used += segment.segment_bytes - TRAILER_BYTES - payload_bytes;
-                    self.window = Window::Input { left: payload_bytes };
-                } else {
-                    self.expanded.clear();
-                    segment.expand_into(&mut self.expanded).map_err(Broken::Segment)?;
-                    used += segment.segment_bytes;
-                    self.window = Window::Expanded { at: 0 };
-                }
+                used += self.open(&segment)?;
                 continue;
             }
             used += segment.segment_bytes;
@@ -360,6 +389,23 @@ impl FrameReader {
                 };
             }
         }
+    }
+
+    /// Makes a segment of whole frames the current one; how many bytes of the input that uses up.
+    fn open(&mut self, segment: &Segment<'_>) -> Result<usize, Broken> {
+        if self.skip_bytes > 0 || !self.parts.is_empty() {
+            return Err(out_of_step("a whole frame arrived amid the parts of another"));
+        }
+        let payload_bytes = segment.payload.len();
+        if segment.expands_to.is_some() {
+            self.expanded.clear();
+            segment.expand_into(&mut self.expanded).map_err(Broken::Segment)?;
+            self.window = Window::Expanded { at: 0 };
+        } else if payload_bytes > 0 {
+            self.window = Window::Input { left: payload_bytes };
+            return Ok(segment.segment_bytes - TRAILER_BYTES - payload_bytes);
+        }
+        Ok(segment.segment_bytes)
     }
 
     /// The next of the whole frames in the current segment.
@@ -483,10 +529,10 @@ fn up_to(bytes: &[u8], most: usize) -> &[u8] {
 }
 
 /// Empties a buffer, and gives its memory back if that is much.
+#[inline]
 fn release(buffer: &mut Vec<u8>) {
-    const KEPT_BYTES_MAX: usize = 64 << 10;
     buffer.clear();
-    buffer.shrink_to(KEPT_BYTES_MAX);
+    buffer.shrink_to(FRAME_BUFFER_BYTES_KEPT);
 }
 
 #[cold]

@@ -213,6 +213,7 @@ fn refused(arrival: &Arrival<'_>) -> Error {
         Arrival::TooLarge(_, bytes) => format!("an answer of {bytes} bytes"),
         Arrival::Unreadable(_, reason) => reason.to_string(),
         Arrival::PassedOver(_) => unreachable!("nothing is given up"),
+        Arrival::HeldBack => unreachable!("anything may be expanded"),
         Arrival::Starved | Arrival::Frame(..) => unreachable!("both are handled by the caller"),
     })
 }

@@ -1,7 +1,7 @@
 //! What waits for a client, for others, or for a deadline: none of it for ever, and none of it keeps others out.
 
 use super::*;
-use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, PARTIAL_BYTES_FREE};
+use crate::limits::{FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, PARTIAL_BYTES_FREE, READ_BYTES_FULL};
 
 /// A frame of v4 that asks `text`.
 fn frame(stream: i16, text: &str) -> Vec<u8> {
@@ -173,6 +173,95 @@ fn while_a_core_is_full_a_client_takes_its_answers_before_it_asks_more() {
     assert!(matches!(&first[..], [refused] if refused.starts_with("1 Overloaded")), "{first:?}");
     server.run_until_idle();
     assert_eq!(client.answers(), vec!["2 SUPPORTED"; 100], "it has taken them");
+}
+
+/// Frames of v5 that ask so often for OPTIONS, in one segment that is compressed.
+fn compressed_options(count: i16) -> Vec<u8> {
+    let mut writer = FrameWriter::new();
+    writer.establish(Version::V5, Compression::Lz4);
+    for stream in 0..count {
+        writer.frame(|out| Request::Options.put(Version::V5, stream, Flags(0), out));
+    }
+    writer.seal();
+    writer.unsent().to_vec()
+}
+
+/// Before: it stayed until the connection's next turn, and clients of one core held one such body each.
+#[test]
+fn what_a_long_body_was_expanded_to_is_given_back_in_its_pass() {
+    for (version, compression) in every_connection() {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, version, compression);
+        client.query(1, &format!("now{}", " ".repeat(1 << 20)));
+        client.query(2, "now again");
+        let id = server.pass.connections.ids()[0];
+        let mut answers = Vec::new();
+        while answers.len() < 2 {
+            server.pass.pass();
+            client.flush();
+            answers.extend(client.answers());
+            if !answers.is_empty() {
+                let bytes = server.pass.connections.get_mut(id).unwrap().reader_bytes();
+                assert!(bytes <= 16 << 10, "{version} {compression:?}: {bytes}");
+            }
+        }
+    }
+}
+
+/// Before: each client's segment was decompressed at once, 250 times as long as it came, and counted nowhere until its
+/// last frame was taken.
+#[test]
+fn a_segment_that_becomes_long_waits_for_space_and_is_counted() {
+    const COUNT: i16 = 1000;
+    const OTHERS_BYTES: usize = 1 << 20;
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V5, Compression::Lz4);
+    let taken = fill(&mut server);
+    server.pass.load.expanded(0, OTHERS_BYTES);
+    client.query(COUNT, &format!("now{}", " ".repeat(2000)));
+    server.run_until_idle();
+    assert_eq!(client.answers().len(), 1, "what stays short is taken");
+    let wire = compressed_options(COUNT);
+    client.socket.write_all(&wire).unwrap();
+    for _ in 0..3 {
+        // It ends: a core does not look again and again whether there is space.
+        server.run_until_idle();
+        assert!(server.pass.has_nothing_left());
+        server.housekeep(Instant::now());
+    }
+    assert_eq!(client.answers(), [""; 0]);
+    let held = format!("{} bytes of requests have begun", wire.len());
+    assert!(server.pass.load.refusal().contains(&held), "{}", server.pass.load.refusal());
+    server.pass.load.expanded(OTHERS_BYTES, 0);
+    server.pass.pass();
+    serve_unsent(&mut server);
+    let held = format!("{} bytes of requests have begun", 9 * usize::from(COUNT as u16));
+    assert!(server.pass.load.refusal().contains(&held), "{}", server.pass.load.refusal());
+    empty(&mut server, taken);
+    server.pass.flush(TimeSlice::begin());
+    server.run_until_idle();
+    assert_eq!(client.answers().len(), usize::from(COUNT as u16));
+    assert!(server.pass.load.refusal().contains("shard, 0 bytes of requests have begun"));
+}
+
+/// Before: it was read to the brim, 64 KB of each client, however much the core held.
+#[test]
+fn of_a_client_of_a_full_core_a_little_is_read_at_a_time() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    fill_up(&mut server);
+    let mut options = Vec::new();
+    Request::Options.put(Version::V4, 2, Flags(0), &mut options);
+    client.raw(&options.repeat(5000));
+    serve_unsent(&mut server);
+    let refusal = server.pass.load.refusal();
+    let held = READ_BYTES_FULL - options.len();
+    assert!(refusal.contains(&format!(" {held} bytes of requests have begun")), "{refusal}");
+    let mut answered = 0;
+    while answered < 5000 {
+        server.pass.pass();
+        answered += client.answers().len();
+    }
 }
 
 /// Before: all that had come of such a segment was answered in one step: 1.5 MB of ERRORs for 64 KB of short frames,
