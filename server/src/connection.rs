@@ -14,8 +14,10 @@
 //! 2. While too much is unsent or unanswered, here or on the whole core, nothing is read: the client feels it by TCP.
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
 //!
-//! Not here: what is asked before a frame comes to the service (`connection/serve.rs`).
+//! Not here: what is asked before a frame comes to the service (`connection/serve.rs`), the memory that is kept for what
+//! comes next (`connection/kept.rs`).
 
+mod kept;
 mod serve;
 
 use std::collections::VecDeque;
@@ -74,6 +76,8 @@ pub(crate) struct Connection {
     arriving: Option<Instant>,
     /// What its unsent answers count against the shard's memory.
     unsent_bytes: usize,
+    /// What its buffers count that have more memory than they need now.
+    kept_bytes: usize,
     state: State,
     opened: Instant,
     /// Since when its socket takes nothing of what is unsent. Answers that wait for their turn to be sent do not count.
@@ -114,6 +118,7 @@ impl Connection {
             waits_for_space: false,
             arriving: None,
             unsent_bytes: 0,
+            kept_bytes: 0,
             state: State::Open,
             opened: now,
             blocked: None,
@@ -439,6 +444,7 @@ impl Connection {
         self.writer.seal();
         let fate = self.send(now);
         self.count_unsent(load);
+        self.count_kept(load);
         fate
     }
 
@@ -503,16 +509,6 @@ impl Connection {
         self.waits_for_space && !load.may_expand()
     }
 
-    /// Gives back memory, if nothing happened since the last time this was asked.
-    pub(crate) fn trim(&mut self) {
-        if !std::mem::take(&mut self.touched) {
-            self.reader.trim();
-            self.writer.trim();
-            self.input.shrink_to_fit();
-            self.waiting.shrink_to_fit();
-        }
-    }
-
     /// Now and then: whether its time is up. A frame that does not come whole in time is refused, or ends the
     /// connection if it is not known whose it is.
     pub(crate) fn check_timeouts(&mut self, now: Instant, load: &mut Load) -> Fate {
@@ -563,5 +559,6 @@ impl Connection {
         load.unsent(self.unsent_bytes, 0);
         load.partial(self.partial_bytes, 0);
         load.expanded(self.expanded_bytes, 0);
+        load.kept(self.kept_bytes, 0);
     }
 }

@@ -137,6 +137,14 @@ pub(crate) const FIRST_REQUEST_DIVISOR: u64 = 8;
 /// Bytes of such a request.
 pub(crate) const FIRST_REQUEST_BYTES_MAX: u32 = 4 << 10;
 
+/// What connections keep for their next requests and answers, beside a little each, takes at most 1/64 of a shard's
+/// memory. What is more is given back when their answers are sent.
+pub(crate) const KEPT_MEMORY_DIVISOR: u64 = 64;
+/// Each buffer of a connection keeps twice so many bytes, whatever others keep.
+pub(crate) const BUFFER_BYTES_KEPT: usize = 512;
+/// The same of the lists of requests that wait, in entries.
+pub(crate) const LIST_ENTRIES_KEPT: usize = 64;
+
 /// Of what requests and answers may take, 1/8 is for segments that are decompressed while clients must wait.
 pub(crate) const EXPANDED_DIVISOR: u64 = 8;
 /// Connections that waited for space to decompress a segment and get a turn in one pass: there may be space for one.

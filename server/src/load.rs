@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::answers::Answers;
 use crate::limits::{
     EXPANDED_DIVISOR, FIRST_REQUEST_BYTES_MAX, FIRST_REQUEST_DIVISOR, HELD_BACK_PERCENT,
-    PARTIAL_BYTES_FREE, REQUEST_MEMORY_DIVISOR, SHARD_REQUESTS_MAX,
+    KEPT_MEMORY_DIVISOR, PARTIAL_BYTES_FREE, REQUEST_MEMORY_DIVISOR, SHARD_REQUESTS_MAX,
 };
 
 /// What a waiting request takes beside its bytes.
@@ -36,14 +36,25 @@ pub(crate) struct Load {
     expanded_bytes: u64,
     answers: Arc<Answers>,
     bytes_max: u64,
+    /// What buffers of connections have beside what is in them.
+    kept_bytes: u64,
+    kept_bytes_max: u64,
 }
 
 impl Load {
     /// Nothing in flight, on a core with this budget of memory.
     pub(crate) fn new(memory_bytes: u64, answers: Arc<Answers>) -> Load {
         let bytes_max = memory_bytes / REQUEST_MEMORY_DIVISOR;
-        let (requests, request_bytes, partial_bytes, expanded_bytes) = Default::default();
-        Load { requests, request_bytes, partial_bytes, expanded_bytes, answers, bytes_max }
+        Load {
+            requests: 0,
+            request_bytes: 0,
+            partial_bytes: 0,
+            expanded_bytes: 0,
+            answers,
+            bytes_max,
+            kept_bytes: 0,
+            kept_bytes_max: memory_bytes / KEPT_MEMORY_DIVISOR,
+        }
     }
 
     /// Whether another request may wait. One that is alone may, however large: else a core with little memory would
@@ -142,6 +153,13 @@ impl Load {
         self.answers.unsent(before, now);
     }
 
+    /// What a connection's buffers have beside what is in them was `before` bytes and is `now`. Whether it may keep it.
+    #[inline]
+    pub(crate) fn kept(&mut self, before: usize, now: usize) -> bool {
+        self.kept_bytes = self.kept_bytes - before as u64 + now as u64;
+        self.kept_bytes <= self.kept_bytes_max
+    }
+
     /// The number of requests that wait for their answers.
     pub(crate) fn requests(&self) -> usize {
         self.requests
@@ -218,6 +236,15 @@ mod tests {
         load.take(0);
         assert!(!load.admits(0));
         assert!(load.partial(16 << 20, 0) && load.admits(1 << 19));
+    }
+
+    #[test]
+    fn what_connections_keep_has_a_share_of_its_own() {
+        let mut load = load_of(64 << 20);
+        assert!(load.kept(0, 1 << 19) && load.kept(0, 1 << 19));
+        assert!(!load.kept(0, 1) && !load.kept(1, 1));
+        assert!(load.kept(1, 0), "it gives its part back");
+        assert!(!load.is_full() && load.admits(6 << 20), "that is beside what requests may take");
     }
 
     #[test]

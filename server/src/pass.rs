@@ -452,7 +452,7 @@ impl<S: Service> Pass<S> {
             self.close(id);
             return true;
         }
-        connection.trim();
+        connection.trim(&mut self.load);
         let (has_unsent, has_more) = (connection.has_unsent(), connection.has_more(&self.load));
         if has_unsent {
             self.connections.flush(id);

@@ -319,6 +319,35 @@ fn segments_of_many_frames_that_expand_take_no_more_than_their_share() {
     send_at_once(2500, (5, "lz4"), &segment);
 }
 
+/// Before: each connection kept 512 KiB for its next answers, as long as it was sent anything now and then.
+#[test]
+fn clients_that_have_read_a_long_answer_and_stay_do_not_keep_its_memory() {
+    let folder = data_dir();
+    let (server, _) = server(&folder);
+    let parameters = Parameters::plain(Consistency::One, Version::V5);
+    let query = Query { text: "SELECT v, v FROM ks.t WHERE k = 0", parameters };
+    let wire_of = |request: Request<'_>| {
+        let mut bytes = Vec::new();
+        request.put(Version::V5, 1, Flags(0), &mut bytes);
+        sent_as(Version::V5, Compression::None, &bytes)
+    };
+    let (query, options) = (wire_of(Request::Query(query)), wire_of(Request::Options));
+    let mut held = Vec::new();
+    let mut answer = vec![0; 2 * ROW_BYTES];
+    for number in 0..1000 {
+        let mut socket = started(&server, 5, &PLAIN);
+        socket.write_all(&query).unwrap();
+        socket.read_exact(&mut answer).unwrap();
+        held.push(socket);
+        // All of them, more often than it is looked at what is idle.
+        if number % 100 == 99 {
+            held.iter_mut().for_each(|socket| socket.write_all(&options).unwrap());
+        }
+    }
+    survived(server);
+    drop(held);
+}
+
 /// Clients that ask so often for the 100 KB of `ks.t`, so many times in each row, and do not read.
 fn ask_without_reading(shards: usize, clients: usize, requests: i16, times: usize) {
     let select = format!("SELECT {} FROM ks.t WHERE k = 0", vec!["v"; times].join(", "));

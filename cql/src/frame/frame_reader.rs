@@ -193,6 +193,17 @@ impl FrameReader {
         }
     }
 
+    /// Gives back most of the memory that what is held does not need: as [`FrameWriter::give_back`] does.
+    ///
+    /// [`FrameWriter::give_back`]: super::frame_writer::FrameWriter::give_back
+    pub fn give_back(&mut self, kept_bytes: usize) {
+        for buffer in [&mut self.expanded, &mut self.parts] {
+            if buffer.capacity() > 2 * buffer.len().max(kept_bytes) {
+                buffer.shrink_to(kept_bytes);
+            }
+        }
+    }
+
     /// Bytes of a frame that comes in parts, beside the input.
     #[inline]
     pub fn parts_bytes(&self) -> usize {

@@ -11,8 +11,9 @@ use super::compress::Compression;
 use super::header::Version;
 use super::segment::SegmentFormat;
 
-/// How much memory a busy connection keeps for its next answers; one page of rows takes 1 MiB.
-const KEPT_BYTES_MAX: usize = 256 << 10;
+/// The memory that each buffer keeps for the next answers, in bytes: those to 64 reads of 1 KB fit. A page of rows
+/// takes 1 MiB.
+const KEPT_BYTES_MAX: usize = 128 << 10;
 
 /// The sending half of a connection, without its socket.
 #[derive(Debug, Default)]
@@ -75,6 +76,22 @@ impl FrameWriter {
         self.wire.shrink_to_fit();
     }
 
+    /// Gives back most of the memory that the answers in it do not need. Each buffer keeps twice so many bytes at most,
+    /// or twice what is in it.
+    pub fn give_back(&mut self, kept_bytes: usize) {
+        for buffer in [&mut self.scratch, &mut self.frames, &mut self.wire] {
+            if buffer.capacity() > 2 * buffer.len().max(kept_bytes) {
+                buffer.shrink_to(kept_bytes);
+            }
+        }
+    }
+
+    /// Bytes of memory that it has, for answers that wait and for those to come.
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        self.frames.capacity() + self.wire.capacity() + self.scratch.capacity()
+    }
+
     /// The bytes that are ready and not sent yet, in order.
     pub fn unsent(&self) -> &[u8] {
         &self.wire[self.sent..]
@@ -129,5 +146,30 @@ mod tests {
         assert_eq!(writer.waiting_bytes(), 0);
         writer.trim();
         assert_eq!(writer.wire.capacity(), 0);
+    }
+
+    /// Before: a connection kept 512 KiB as long as it was sent anything now and then, and nothing counted that.
+    #[test]
+    fn memory_for_the_next_answers_can_be_given_back() {
+        for (version, compression) in [
+            (Version::V4, Compression::None),
+            (Version::V4, Compression::Lz4),
+            (Version::V5, Compression::None),
+            (Version::V5, Compression::Lz4),
+        ] {
+            let mut writer = FrameWriter::new();
+            writer.establish(version, compression);
+            let frame = [&[4, 0, 0, 1, 8, 0, 3, 0, 0][..], &[7; 3 << 16]].concat();
+            writer.frame(|out| out.extend_from_slice(&frame));
+            writer.seal();
+            writer.give_back(1024);
+            let unsent = writer.unsent().len();
+            assert!(unsent > 700 && unsent == writer.waiting_bytes(), "nothing is lost");
+            writer.sent(unsent);
+            assert!(writer.memory_bytes() <= 3 * KEPT_BYTES_MAX);
+            writer.give_back(1024);
+            let memory_bytes = writer.memory_bytes();
+            assert!(memory_bytes <= 3 * 2 * 1024, "{version} {compression:?}: {memory_bytes}");
+        }
     }
 }

@@ -244,6 +244,33 @@ fn a_segment_that_becomes_long_waits_for_space_and_is_counted() {
     assert!(server.pass.load.refusal().contains("shard, 0 bytes of requests have begun"));
 }
 
+/// Before: each connection kept 256 KiB in each of two buffers, as long as it was sent anything now and then.
+#[test]
+fn what_connections_keep_for_later_has_a_limit() {
+    const OTHERS_BYTES: usize = 1 << 20;
+    for others_bytes in [0, OTHERS_BYTES] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V5, Compression::None);
+        server.pass.load.kept(0, others_bytes);
+        for stream in 0..3 {
+            client.query(stream, &format!("now{}", " ".repeat(100_000)));
+            server.run_until_idle();
+        }
+        assert_eq!(client.answers().len(), 3);
+        let id = server.pass.connections.ids()[0];
+        let kept = if others_bytes == 0 { 190_000..400_000 } else { 0..10_000 };
+        let bytes = server.pass.connections.get_mut(id).unwrap().spare_bytes();
+        assert!(kept.contains(&bytes), "{bytes}");
+        // The first look sees that something was sent since the last one.
+        server.housekeep(Instant::now());
+        server.housekeep(Instant::now());
+        assert_eq!(server.pass.connections.get_mut(id).unwrap().spare_bytes(), 0);
+        drop(client);
+        server.run_until_idle();
+        assert!(server.pass.load.kept(others_bytes, OTHERS_BYTES), "none is counted any more");
+    }
+}
+
 /// Before: it was read to the brim, 64 KB of each client, however much the core held.
 #[test]
 fn of_a_client_of_a_full_core_a_little_is_read_at_a_time() {
