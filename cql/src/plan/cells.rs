@@ -76,24 +76,26 @@ pub(super) struct Stamp<'a> {
     pub(super) time: StatementTime<'a>,
 }
 
-/// Whether any cell has a value or a tombstone: unset markers write nothing.
+/// Whether any cell has a value or a tombstone: unset markers write nothing. Keys of maps are judged when their cells
+/// are put, so they count.
 pub(super) fn writes_anything(cells: &[CellWrite], bindings: &Bindings<'_>) -> bool {
     cells.iter().flat_map(|cell| &cell.ops).any(|op| match op {
-        CellOp::Delete => true,
+        CellOp::Delete | CellOp::RemoveKey(_) => true,
         CellOp::Set(term)
         | CellOp::Add(term)
         | CellOp::Prepend(term)
         | CellOp::Remove(term)
-        | CellOp::RemoveKey(term)
-        | CellOp::Put(_, term)
         | CellOp::SetField(_, term) => !term.is_unset(bindings),
+        CellOp::Put(key, term) => {
+            !term.is_unset(bindings) || !matches!(key.eval(bindings), Ok(Evaluated::Bytes(_)))
+        }
         CellOp::List(_) | CellOp::Count(_) => true,
     })
 }
 
-/// Appends the cells to a row.
+/// Appends the cells to a row. What they add to a list is added as often as `passes` says.
 pub(super) fn put_cells(
-    cells: &[CellWrite],
+    (cells, passes): (&[CellWrite], usize),
     stamp: &Stamp<'_>,
     bindings: &Bindings<'_>,
     row: &mut RowBuilder<'_>,
@@ -114,7 +116,7 @@ pub(super) fn put_cells(
                 row.cell(&Cell::dead(cell.column, stamp.timestamp, stamp.now_s));
             }
             ops => {
-                bytes += put_elements(cell, ops, stamp, bindings, row)?;
+                bytes += put_elements(cell, (ops, passes), stamp, bindings, row)?;
                 check_bytes(bytes)?;
             }
         }
@@ -161,13 +163,15 @@ impl From<Vec<u8>> for Path {
 /// Appends what happens to the elements of a column; gives how many bytes they have.
 fn put_elements(
     cell: &CellWrite,
-    ops: &[CellOp],
+    (ops, passes): (&[CellOp], usize),
     stamp: &Stamp<'_>,
     bindings: &Bindings<'_>,
     row: &mut RowBuilder<'_>,
 ) -> Result<usize> {
+    // Elements of other collections are the same each time.
+    let passes = if matches!(cell.ty, CqlType::List { .. }) { passes } else { 1 };
     let mut elements = Elements::default();
-    for op in ops {
+    for op in (0..passes).flat_map(|_| ops) {
         elements.collect(cell, op, stamp, bindings)?;
         check_bytes(elements.bytes)?;
     }
@@ -224,7 +228,9 @@ impl Elements {
             }
             CellOp::RemoveKey(key) => {
                 let key = key.eval(bindings)?;
-                self.push(key_path(&cell.ty, &key)?, None);
+                if key != Evaluated::Unset || matches!(cell.ty, CqlType::Map { .. }) {
+                    self.push(key_path(&cell.ty, &key)?, None);
+                }
                 return Ok(());
             }
             CellOp::SetField(index, term) => {

@@ -65,10 +65,11 @@ pub(super) fn adds_anything(writes: &[CounterWrite], bindings: &Bindings<'_>) ->
     })
 }
 
-/// Appends the changes of the counters of one row; `None` is the static row. Gives about how many bytes they take.
+/// Appends the changes of the counters of one row, each as often as `times` says; `None` is the static row. Gives about
+/// how many bytes they take.
 pub(super) fn put_counter_changes(
     writes: &[CounterWrite],
-    clustering: Option<&[u8]>,
+    (clustering, times): (Option<&[u8]>, usize),
     stamp: &Stamp<'_>,
     bindings: &Bindings<'_>,
     mutation: &mut MutationBuilder<'_>,
@@ -76,6 +77,8 @@ pub(super) fn put_counter_changes(
     let mut bytes = 0;
     for CounterWrite { column, op } in writes {
         let Some(by) = op.eval(bindings)? else { continue };
+        // Sums of counters wrap around.
+        let by = by.wrapping_mul(times as i64);
         let (column, timestamp, now_s) = (*column, stamp.timestamp, stamp.now_s);
         mutation.counter_change(&CounterChange { clustering, column, timestamp, now_s, by });
         bytes += CHANGE_BYTES + clustering.map_or(0, <[u8]>::len);

@@ -7,8 +7,9 @@
 //! 3. In the mutation: the static row, then rows, ranges or the partition's deletion, by [`RowChange`].
 //!
 //! Invariants: no record is larger than `MUTATION_BYTES_MAX`; a statement whose values are all unset
-//! writes nothing. Not here: which rows are named (`restrict`), what a cell becomes (`cells.rs`), which
-//! shard gets which mutation (`shard/src/router.rs` splits the record).
+//! writes nothing, and so does one whose list of rows is empty; keys and rows are judged all the same.
+//! Not here: which rows are named (`restrict`), what a cell becomes (`cells.rs`), which shard gets which
+//! mutation (`shard/src/router.rs` splits the record).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use model::{MutationBuilder, Table, Token};
 use super::cells::{CellWrite, Stamp, put_cells, writes_anything};
 use super::conditions::WriteCondition;
 use super::counters::{CounterWrite, adds_anything, put_counter_changes};
-use super::list_changes::{ListWrite, put_list_changes};
+use super::list_changes::{ListOpPlan, ListWrite, put_list_changes};
 use super::record::{Records, Scratch, check_bytes, timeout, timestamp};
 use super::{indexed, nearest};
 use crate::bind::Bindings;
@@ -171,11 +172,13 @@ impl WritePlan {
         let stamp = self.stamp(bindings, deletes)?;
         let is_empty = self.writes_nothing(bindings);
         let Scratch { key, row } = scratch;
+        let mut has_written = false;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
             let token = Token::of_key(key);
             let record = records.of(token);
             let start = record.len();
             if !is_empty {
+                has_written = true;
                 let mutation = MutationBuilder::begin(record, self.table.id, token, key);
                 self.put_mutation(mutation, &stamp, bindings, row)?;
             }
@@ -186,7 +189,21 @@ impl WritePlan {
             indexed::check_values(&self.table, &record[start..])?;
             nearest::check_vectors(&self.table, &record[start..])?;
             each(token, bytes)
-        })
+        })?;
+        if has_written { Ok(()) } else { self.check_rows(bindings, row) }
+    }
+
+    /// Refuses rows that cannot be named, of a statement that writes to none of them: its values are unset, or its
+    /// partitions an empty `IN`. Cassandra looks at the rows first.
+    #[cold]
+    fn check_rows(&self, bindings: &Bindings<'_>, row: &mut RowKey) -> Result<()> {
+        if self.change == RowChange::DeleteRanges {
+            return self.rows.check_slices(&self.table, bindings);
+        }
+        if self.rows.one_row(&self.table, bindings, row)? {
+            return row.check_bytes();
+        }
+        self.rows.rows(&self.table, bindings).map(drop)
     }
 
     /// Whether every value it would write is unset. A row that is inserted or deleted is something.
@@ -215,56 +232,61 @@ impl WritePlan {
         row: &mut RowKey,
     ) -> Result<()> {
         match self.change {
-            RowChange::Insert => {
-                self.put_static_row(&mut mutation, stamp, bindings)?;
+            RowChange::Insert | RowChange::Cells | RowChange::DeleteRows => {
                 self.put_rows(&mut mutation, stamp, bindings, row)?;
             }
-            RowChange::Cells => {
-                self.put_static_row(&mut mutation, stamp, bindings)?;
-                if writes_anything(&self.row_cells, bindings) {
-                    self.put_rows(&mut mutation, stamp, bindings, row)?;
+            RowChange::StaticOnly => {
+                self.put_static_row(&mut mutation, 1, stamp, bindings)?;
+                if self.reads_first() {
+                    self.put_changes(&mut mutation, (&[], 1), stamp, bindings)?;
                 }
             }
-            RowChange::StaticOnly => self.put_static_row(&mut mutation, stamp, bindings)?,
-            RowChange::DeleteRows => self.put_rows(&mut mutation, stamp, bindings, row)?,
             RowChange::DeleteRanges => self.put_ranges(&mut mutation, stamp, bindings)?,
             RowChange::DeletePartition => mutation.delete_partition(stamp.deletion()),
-        }
-        if self.reads_first() {
-            self.put_changes(&mut mutation, stamp, bindings)?;
         }
         mutation.finish();
         Ok(())
     }
 
-    /// Says what becomes of counters, or of elements of lists, that are there.
+    /// Says what becomes of counters, or of elements of lists, that are there: in each row, and in the static row as
+    /// often as `passes` says.
     #[cold]
     fn put_changes(
         &self,
         mutation: &mut MutationBuilder<'_>,
+        (rows, passes): (&[RowKey], usize),
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<()> {
-        let mut bytes = put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
-        bytes += put_counter_changes(&self.static_counters, None, stamp, bindings, mutation)?;
+        let grows = self.static_lists.iter().any(|list| matches!(list.op, ListOpPlan::Add(..)));
+        // Other changes are the same each time.
+        let list_passes = if grows { passes } else { 1 };
+        let mut bytes = 0;
+        for _ in 0..list_passes {
+            bytes += put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
+            check_bytes(bytes)?;
+        }
+        bytes +=
+            put_counter_changes(&self.static_counters, (None, passes), stamp, bindings, mutation)?;
         if self.row_lists.is_empty() && self.row_counters.is_empty() {
             return Ok(());
         }
-        for row in self.rows.rows(&self.table, bindings)? {
+        for row in rows {
             row.check_bytes()?;
             let clustering = Some(&row.clustering[..]);
             bytes += put_list_changes(&self.row_lists, clustering, stamp, bindings, mutation)?;
-            bytes +=
-                put_counter_changes(&self.row_counters, clustering, stamp, bindings, mutation)?;
+            let counters = &self.row_counters;
+            bytes += put_counter_changes(counters, (clustering, 1), stamp, bindings, mutation)?;
             check_bytes(bytes)?;
         }
         Ok(())
     }
 
-    /// Writes the static row, if any of its cells is written.
+    /// Writes the static row, if any of its cells is written. Its lists grow as often as `passes` says.
     fn put_static_row(
         &self,
         mutation: &mut MutationBuilder<'_>,
+        passes: usize,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<()> {
@@ -273,7 +295,7 @@ impl WritePlan {
         }
         mutation.static_row(|out| {
             let mut row = RowBuilder::begin(out, &RowHead::bare(stamp.timestamp));
-            put_cells(&self.static_cells, stamp, bindings, &mut row)
+            put_cells((&self.static_cells, passes), stamp, bindings, &mut row)
         })
     }
 
@@ -292,7 +314,9 @@ impl WritePlan {
         Ok(())
     }
 
-    /// Writes or deletes each row that the statement names.
+    /// Writes or deletes each row that the statement names, and the static row. If none is named, since a list is
+    /// empty, nothing is written. As in Cassandra, the static row is written once for each row: its lists and counters
+    /// grow as often.
     fn put_rows(
         &self,
         mutation: &mut MutationBuilder<'_>,
@@ -300,14 +324,27 @@ impl WritePlan {
         bindings: &Bindings<'_>,
         row: &mut RowKey,
     ) -> Result<()> {
-        if self.rows.one_row(&self.table, bindings, row)? {
+        let several;
+        let rows = if self.rows.one_row(&self.table, bindings, row)? {
             row.check_bytes()?;
-            return self.put_row(mutation, row, stamp, bindings).map(drop);
+            std::slice::from_ref(row)
+        } else {
+            several = self.rows.rows(&self.table, bindings)?;
+            &several[..]
+        };
+        if rows.is_empty() {
+            return Ok(());
         }
-        let mut bytes = 0;
-        for row in self.rows.rows(&self.table, bindings)? {
-            bytes += self.put_row(mutation, &row, stamp, bindings)?;
-            check_bytes(bytes)?;
+        self.put_static_row(mutation, rows.len(), stamp, bindings)?;
+        if self.change != RowChange::Cells || writes_anything(&self.row_cells, bindings) {
+            let mut bytes = 0;
+            for row in rows {
+                bytes += self.put_row(mutation, row, stamp, bindings)?;
+                check_bytes(bytes)?;
+            }
+        }
+        if self.reads_first() {
+            self.put_changes(mutation, (rows, rows.len()), stamp, bindings)?;
         }
         Ok(())
     }
@@ -335,7 +372,7 @@ impl WritePlan {
             if !key.written.is_empty() && self.change != RowChange::DeleteRows {
                 row.written(Written { at: stamp.timestamp, values: &key.written });
             }
-            put_cells(&self.row_cells, stamp, bindings, &mut row)?;
+            put_cells((&self.row_cells, 1), stamp, bindings, &mut row)?;
             Ok(out.len() - start)
         })
     }

@@ -353,6 +353,12 @@ impl RowChoice {
         Ok(slices)
     }
 
+    /// Refuses stretches that cannot be named, of no partition. A bound that is null is no such: nothing is deleted.
+    #[cold]
+    pub fn check_slices(&self, table: &Table, bindings: &Bindings<'_>) -> Result<()> {
+        RowChoice { null_bound: NullBound::First, ..self.clone() }.slices(table, bindings).map(drop)
+    }
+
     /// Whether a bound of one column is a null that is not refused.
     fn is_null(&self, bound: &Bound, bindings: &Bindings<'_>) -> Result<bool> {
         match (&bound.values, self.null_bound) {

@@ -191,3 +191,24 @@ fn an_element_of_a_set_that_is_null_is_refused_as_one() {
     assert_eq!(db.err("DELETE s[null] FROM t WHERE k = 1"), "Invalid null set element");
     assert_eq!(db.err("DELETE m[null] FROM t WHERE k = 1"), "Invalid null map key");
 }
+
+/// Before: a key was not looked at where its value is not set, and a DELETE of a key that is not set wrote nothing.
+#[test]
+fn keys_of_maps_are_judged_where_nothing_is_set() {
+    let mut db = Database::with("k int PRIMARY KEY, m map<int, int>, s set<int>, v int");
+    let one = int(1);
+    let (unset, null, one) = (Value::Unset, Value::Null, Value::Bytes(&one));
+    let mut run = |text: &str, values: &[Value<'_>]| {
+        db.run(text, &bound(values)).map_err(|error| error.to_string())
+    };
+    let refused = |what: &str| Err(format!("Invalid {what}"));
+    let put = "UPDATE t SET m[?] = ? WHERE k = 1";
+    assert_eq!(run(put, &[null, unset]), refused("null map key"));
+    assert_eq!(run(put, &[unset, unset]), refused("unset map key"));
+    assert_eq!(run(put, &[one, unset]).unwrap(), "");
+    assert_eq!(run("DELETE m[?] FROM t WHERE k = 1", &[unset]), refused("unset map key"));
+    run("INSERT INTO t (k, s, v) VALUES (1, {1}, 2)", &[]).unwrap();
+    // Of a set it is nothing.
+    assert_eq!(run("DELETE s[?], v FROM t WHERE k = 1", &[unset]).unwrap(), "");
+    assert_eq!(run("SELECT s, v FROM t", &[]).unwrap(), "[1], null");
+}

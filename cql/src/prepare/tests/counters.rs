@@ -71,3 +71,19 @@ fn additions_stand_behind_the_rows_and_what_is_unset_adds_nothing() {
     let null = db.bind(text, &bound(&[Value::Null]), &mut none).unwrap_err();
     assert_eq!(null.to_string(), "Invalid null value for counter increment");
 }
+
+/// Before: a static counter counted where no row was named, and once where several were. Cassandra counts for each row.
+#[test]
+fn a_static_counter_counts_once_for_each_row() {
+    let db = table_of_counters();
+    let added = |rows: &str| {
+        let text = format!("UPDATE t SET s -= 2, a += 1 WHERE k = 7 AND c IN ({rows})");
+        let mut record = Vec::new();
+        db.bind(&text, &bound(&[]), &mut record).unwrap();
+        let mutation = MutationRef::of_trusted_record(&record).next().unwrap().unwrap();
+        mutation.counter_changes().map(|change| change.by).collect::<Vec<i64>>()
+    };
+    assert_eq!(added(""), [0; 0]);
+    assert_eq!(added("1"), [-2, 1]);
+    assert_eq!(added("1, 2, 2, 3"), [-6, 1, 1, 1]);
+}

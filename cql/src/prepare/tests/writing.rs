@@ -187,3 +187,85 @@ fn many_elements_of_a_column_are_written_in_time_in_proportion_to_their_number()
         assert_eq!(db.err(text), "Multiple incompatible setting of column m", "{text}");
     }
 }
+
+/// Before: the static row was written, too, of a statement whose list of rows is empty.
+#[test]
+fn where_no_row_is_named_the_static_row_is_not_written() {
+    let mut db =
+        Database::with("k int, c int, s int static, l list<int> static, v int, PRIMARY KEY (k, c)");
+    let empty = int(0);
+    let none = bound(&[Value::Bytes(&empty)]);
+    db.ok("UPDATE t SET s = 1, v = 2 WHERE k = 1 AND c IN ()");
+    db.run("UPDATE t SET s = 1, l = [1], v = 2 WHERE k = 1 AND c IN ?", &none).unwrap();
+    assert_eq!(db.ok("SELECT * FROM t"), "");
+    db.ok("INSERT INTO t (k, c, s, v) VALUES (1, 1, 5, 6)");
+    db.ok("DELETE s, v FROM t WHERE k = 1 AND c IN ()");
+    db.run("DELETE s, v FROM t WHERE k = 1 AND c IN ?", &none).unwrap();
+    assert_eq!(db.ok("SELECT s, v FROM t"), "5, 6");
+    let mut record = Vec::new();
+    let text = "UPDATE t SET l[0] = 1, v = 2 WHERE k = 1 AND c IN ?";
+    db.bind(text, &none, &mut record).unwrap();
+    let changes =
+        model::MutationRef::of_trusted_record(&record).map(|one| one.unwrap().reads_first());
+    assert_eq!(changes.filter(|reads| *reads).count(), 0);
+}
+
+/// Before: a static list grew once, however many rows were named. Cassandra writes the static row for each of them.
+#[test]
+fn a_static_list_grows_once_for_each_row() {
+    let mut db = Database::with("k int, c int, l list<int> static, v int, PRIMARY KEY (k, c)");
+    for (text, list) in [
+        ("UPDATE t SET l = [1, 2], v = 1 WHERE k = 1 AND c IN (1, 2)", "[1, 2, 1, 2]"),
+        ("UPDATE t SET l = l + [3], v = 1 WHERE k = 1 AND c IN (1, 2)", "[1, 2, 1, 2, 3, 3]"),
+        ("UPDATE t SET l = [0] + l, v = 1 WHERE k = 1 AND c IN (2, 2)", "[0, 1, 2, 1, 2, 3, 3]"),
+        ("UPDATE t SET l = l + [4] WHERE k = 1", "[0, 1, 2, 1, 2, 3, 3, 4]"),
+    ] {
+        db.ok(text);
+        assert_eq!(db.ok("SELECT DISTINCT l FROM t WHERE k = 1"), list, "{text}");
+    }
+    // All copies of what is added count.
+    let rows: Vec<String> = (0..40).map(|row| row.to_string()).collect();
+    let text = format!("UPDATE t SET l = ?, v = 1 WHERE k = 1 AND c IN ({})", rows.join(", "));
+    let items = [&int(1 << 18)[..], &[0, 0, 0, 4, 0, 0, 0, 1].repeat(1 << 18)].concat();
+    let refused = db.run(&text, &bound(&[Value::Bytes(&items)])).unwrap_err();
+    assert!(refused.to_string().contains("too large"), "{refused}");
+}
+
+/// Before: a row that cannot be named was not seen where no value was set, or where no partition was named.
+#[test]
+fn rows_are_judged_where_nothing_is_written_to_them() {
+    let mut db = Database::with("k int, c int, s int static, v int, PRIMARY KEY (k, c)");
+    let one = int(1);
+    let (unset, null, one) = (Value::Unset, Value::Null, Value::Bytes(&one));
+    let mut run = |text: &str, values: &[Value<'_>]| {
+        db.run(text, &bound(values)).map_err(|error| error.to_string())
+    };
+    let condition =
+        |column: &str| Err(format!("Invalid null value in condition for column {column}"));
+    let update = "UPDATE t SET v = ? WHERE k = ? AND c = ?";
+    assert_eq!(run(update, &[unset, one, null]), condition("c"));
+    assert_eq!(run(update, &[unset, null, null]), condition("k"));
+    let refused = run(update, &[unset, one, unset]).unwrap_err();
+    assert_eq!(refused, "Invalid unset value for column c");
+    let text = "UPDATE t SET v = ? WHERE k = ? AND c IN (1, ?)";
+    assert_eq!(run(text, &[unset, one, null]), condition("c"));
+    assert_eq!(
+        run("UPDATE t SET s = 1, v = ? WHERE k = 1 AND c = ?", &[unset, null]),
+        condition("c")
+    );
+    assert_eq!(
+        run("BEGIN BATCH UPDATE t SET v = ? WHERE k = 1 AND c = ?; APPLY BATCH", &[unset, null]),
+        condition("c")
+    );
+    assert_eq!(run("SELECT * FROM t", &[]).unwrap(), "");
+    for text in [
+        "UPDATE t SET v = 1 WHERE k IN () AND c IN (1, null)",
+        "UPDATE t SET v = 1 WHERE k IN () AND c = null",
+        "DELETE FROM t WHERE k IN () AND c = null",
+        "DELETE v FROM t WHERE k IN () AND c IN (1, null)",
+    ] {
+        assert_eq!(run(text, &[]), condition("c"), "{text}");
+    }
+    assert_eq!(run("DELETE FROM t WHERE k IN () AND c > null", &[]).unwrap(), "");
+    assert_eq!(run("UPDATE t SET v = ? WHERE k = ? AND c = ?", &[unset, one, one]).unwrap(), "");
+}
