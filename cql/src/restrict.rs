@@ -334,6 +334,21 @@ impl Where {
     }
 }
 
+impl Where {
+    /// Whether a column of the primary key has exactly one value, by which its rows are sought or filtered.
+    pub fn has_one_value(&self, column: &Column) -> bool {
+        let at = usize::from(column.position);
+        let is_sought = match (&self.partitions, column.kind) {
+            (PartitionChoice::Keys { columns, .. }, ColumnKind::PartitionKey) => {
+                columns[at].is_one()
+            }
+            (_, ColumnKind::Clustering) => self.rows.is_equal_at(at),
+            _ => false,
+        };
+        is_sought || self.filters.iter().any(|filter| filter.is_equal(column))
+    }
+}
+
 /// A write names rows by their keys only.
 fn refuse_values(gathered: &Restrictions) -> Result<()> {
     let values: Vec<&str> = gathered

@@ -42,6 +42,11 @@ impl FilterTemplate {
         &self.column
     }
 
+    /// Whether it lets one value of the column pass.
+    pub(super) fn is_equal(&self, column: &Column) -> bool {
+        self.column.id == column.id && self.operator == Operator::Equal
+    }
+
     /// The filter for rows, with the values in the form of the index ([`Filter::into_form`]).
     pub fn eval_in_form(&self, bindings: &Bindings<'_>) -> Result<Filter> {
         Ok(self.eval_as_bound(bindings)?.into_form(&self.column.ty))

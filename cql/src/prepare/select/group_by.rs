@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Compiler, Kind, Selection, StampKind, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::lang::keyword::quoted;
-use crate::restrict::{PartitionChoice, Where, undefined};
+use crate::restrict::{Where, undefined};
 
 const FUNCTION_NOT_LAST: &str =
     "Functions are only supported on the last element of the GROUP BY clause";
@@ -31,10 +31,6 @@ pub(super) fn compile(
     let table = compiler.table;
     let keys = table.partition_key().len();
     let all: Vec<&Column> = table.partition_key().iter().chain(table.clustering()).collect();
-    let by_one_value = |index: usize| match &filter.partitions {
-        PartitionChoice::Keys { columns, .. } if index < keys => columns[index].is_one(),
-        _ => index >= keys && filter.rows.is_equal_at(index - keys),
-    };
     let (mut next, mut function) = (0, None);
     for expr in &select.group_by {
         // Cassandra takes a second function in the place of the first, whose column then counts as it is.
@@ -50,8 +46,8 @@ pub(super) fn compile(
             }
             column
         };
-        // Columns with one value may be left out.
-        while next < all.len() && all[next].id != column.id && by_one_value(next) {
+        // Columns with one value may be left out: as in Cassandra also those whose value is a filter.
+        while next < all.len() && all[next].id != column.id && filter.has_one_value(all[next]) {
             next += 1;
         }
         if next == all.len() || all[next].id != column.id {

@@ -65,7 +65,8 @@ fn direction(order_by: &[OrderBy], filter: &Where, table: &Table) -> Result<bool
                 order.column
             )));
         }
-        while next < usize::from(column.position) && filter.rows.is_equal_at(next) {
+        let clustering = table.clustering();
+        while next < usize::from(column.position) && filter.has_one_value(&clustering[next]) {
             next += 1;
         }
         if usize::from(column.position) != next {

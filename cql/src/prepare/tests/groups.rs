@@ -116,3 +116,31 @@ fn groups_are_by_one_function_at_most() {
         assert!(refused.contains(words), "{text}: {refused}");
     }
 }
+
+/// Before: a column was not skipped if its one value is a filter, and not of the key that is sought.
+#[test]
+fn a_column_with_one_value_is_skipped_though_it_is_a_filter() {
+    let mut db = Database::with("p int, a int, b int, c int, PRIMARY KEY (p, a, b, c)");
+    db.ok("CREATE TABLE kk (p int, q int, c int, PRIMARY KEY ((p, q), c))");
+    for (a, b, c) in [(1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 2, 1), (2, 3, 3)] {
+        db.ok(&format!("INSERT INTO t (p, a, b, c) VALUES (1, {a}, {b}, {c})"));
+        db.ok(&format!("INSERT INTO kk (p, q, c) VALUES ({a}, {b}, {c})"));
+    }
+    for (text, rows) in [
+        ("p, q, count(*) FROM kk WHERE p = 1 AND c = 1 GROUP BY q", "1, 2, 1 | 1, 1, 1"),
+        (
+            "a, c, count(*) FROM t WHERE p = 1 AND b = 2 GROUP BY a, c",
+            "1, 1, 1 | 1, 2, 1 | 2, 1, 1",
+        ),
+        ("a, c FROM t WHERE p = 1 AND (b) = (2) GROUP BY p, a, c", "1, 1 | 1, 2 | 2, 1"),
+        ("a, c FROM t WHERE p = 1 AND b IN (2) ORDER BY a, c", "1, 1 | 1, 2 | 2, 1"),
+        ("a, c FROM t WHERE p = 1 AND b = 2 ORDER BY a DESC, c DESC", "2, 1 | 1, 2 | 1, 1"),
+    ] {
+        let found = db.ok(&format!("SELECT {text} ALLOW FILTERING")).replace('\n', " | ");
+        assert_eq!(found, rows, "{text}");
+    }
+    for text in ["p = 1 AND b IN (1, 2) GROUP BY a, c", "p = 1 AND b > 1 ORDER BY a, c"] {
+        let refused = db.err(&format!("SELECT a FROM t WHERE {text} ALLOW FILTERING"));
+        assert!(refused.contains("following their declared order"), "{text}: {refused}");
+    }
+}
