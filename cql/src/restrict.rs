@@ -26,7 +26,7 @@ use model::types::{collection_elements, tuple_fields};
 pub use partition::{PartitionChoice, TokenBound, TokenBounds};
 pub(crate) use partition::{check_product, for_each_key};
 pub use restrictions::Bound;
-use restrictions::Restrictions;
+use restrictions::{BehindSlice, Restrictions};
 pub use rows::{RowChoice, RowKey, RowPart};
 
 use crate::bind::Bindings;
@@ -270,7 +270,12 @@ impl Where {
         compiler: &mut Compiler<'_>,
     ) -> Result<Where> {
         let table = compiler.table;
-        let mut gathered = Restrictions::default();
+        let behind_slice = match statement_kind {
+            StatementKind::Select { filtering: true, .. } => BehindSlice::All,
+            StatementKind::Select { filtering: false, .. } => BehindSlice::Indexed,
+            _ => BehindSlice::None,
+        };
+        let mut gathered = Restrictions { behind_slice, ..Restrictions::default() };
         for relation in relations {
             gathered.add(relation, compiler)?;
         }

@@ -46,7 +46,7 @@ impl Restrictions {
     ) -> Result<()> {
         let term = compiler.term(value, &receiver(column))?;
         let kind = Kind::ValueSet(ValueSet::One(Values::Each(vec![term])));
-        self.merge_single(ColumnRestriction { column: column.clone(), kind })
+        self.merge_single(ColumnRestriction { column: column.clone(), kind }, compiler.table)
     }
 
     fn add_column(
@@ -69,7 +69,7 @@ impl Restrictions {
                 Restrictions::column_kind(column, relation, &to, compiler)?
             }
         };
-        self.merge_single(ColumnRestriction { column: column.clone(), kind })
+        self.merge_single(ColumnRestriction { column: column.clone(), kind }, compiler.table)
     }
 
     /// The condition of a relation of one column that is no LIKE.
@@ -132,7 +132,7 @@ impl Restrictions {
         let values = ExpectedType::new(format!("value({})", column.name), (**value_ty).clone());
         let terms = vec![compiler.term(key, &keys)?, compiler.term(value, &values)?];
         let kind = Kind::Contains(vec![(model::read::Operator::Entry, terms)]);
-        self.merge_single(ColumnRestriction { column: column.clone(), kind })
+        self.merge_single(ColumnRestriction { column: column.clone(), kind }, compiler.table)
     }
 
     fn add_tuple(
@@ -162,7 +162,7 @@ impl Restrictions {
                 tuple_values(value, &refs, &name, compiler)
             })?,
         };
-        self.merge_multi(TupleRestriction { columns, kind })
+        self.merge_multi(TupleRestriction { columns, kind }, compiler.table)
     }
 
     fn add_token(

@@ -74,7 +74,7 @@ impl<'t> Served<'t> {
     }
 
     fn is_served(&self, one: &Restricted) -> bool {
-        self.table.term_indexes().any(|index| one.is_served_by(index))
+        is_served(self.table, &one.columns, &one.kind)
     }
 
     /// Refuses conditions on values that have an index of vectors, which is for their order alone.
@@ -195,42 +195,41 @@ impl<'t> Served<'t> {
 }
 
 impl Restricted {
-    /// Whether the index serves one of its columns.
-    fn is_served_by(&self, index: &Index) -> bool {
-        self.columns.iter().any(|column| self.is_served_at(column, index))
-    }
-
-    fn is_served_at(&self, column: &Column, index: &Index) -> bool {
-        if index.column != column.id {
-            return false;
-        }
-        match (&self.kind, index.target) {
-            (Kind::ValueSet(values), IndexTarget::Value | IndexTarget::Full) => values.is_one(),
-            (Kind::Slice { .. }, IndexTarget::Value) => match index.kind {
-                IndexKind::Plain => false,
-                IndexKind::StorageAttached => has_ranges(&column.ty),
-                IndexKind::Sasi => !is_text(&column.ty) && !is_inside(index),
-            },
-            (Kind::Like(_), IndexTarget::Value) => {
-                index.kind == IndexKind::Sasi && is_text(&column.ty)
-            }
-            (Kind::Contains(all), target) => {
-                all.iter().any(|(operator, _)| looks_at(*operator) == target)
-            }
-            _ => false,
-        }
-    }
-
     /// Whether the group leaves nothing of it to a filter.
     fn is_settled_by(&self, group: &[&Index]) -> bool {
         let is_settled = |column: &Column| {
             group.iter().any(|index| {
                 let several = matches!(&self.kind, Kind::Contains(all) if all.len() > 1);
-                self.is_served_at(column, index)
+                serves(index, column, &self.kind)
                     && (!several || index.kind == IndexKind::StorageAttached)
             })
         };
         self.columns.iter().all(is_settled)
+    }
+}
+
+/// Whether an index of the table serves a restriction of one of these columns.
+pub(super) fn is_served(table: &Table, columns: &[Column], kind: &Kind) -> bool {
+    table.term_indexes().any(|index| columns.iter().any(|column| serves(index, column, kind)))
+}
+
+/// Whether the index serves a restriction of the column.
+fn serves(index: &Index, column: &Column, kind: &Kind) -> bool {
+    if index.column != column.id {
+        return false;
+    }
+    match (kind, index.target) {
+        (Kind::ValueSet(values), IndexTarget::Value | IndexTarget::Full) => values.is_one(),
+        (Kind::Slice { .. }, IndexTarget::Value) => match index.kind {
+            IndexKind::Plain => false,
+            IndexKind::StorageAttached => has_ranges(&column.ty),
+            IndexKind::Sasi => !is_text(&column.ty) && !is_inside(index),
+        },
+        (Kind::Like(_), IndexTarget::Value) => index.kind == IndexKind::Sasi && is_text(&column.ty),
+        (Kind::Contains(all), target) => {
+            all.iter().any(|(operator, _)| looks_at(*operator) == target)
+        }
+        _ => false,
     }
 }
 

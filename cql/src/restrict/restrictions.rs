@@ -1,15 +1,19 @@
 //! The restrictions of a statement: one for each column or tuple of columns, merged where they meet.
 //!
 //! `merge_single` and `merge_multi` join a restriction with what its columns have already (`a > 1 AND a < 3` is one
-//! slice), or refuse it in Cassandra's words.
+//! slice), or refuse it in Cassandra's words: the relations are judged one after the other, and of two that do not
+//! go together the one that was written first says what is wrong.
+//!
+//! 1. Does it go together with each that has a column in common? The kind of the older one decides.
+//! 2. Without ALLOW FILTERING: is no clustering column restricted behind one that is compared?
 //!
 //! Invariant: a column has one restriction, and is in one tuple at most; only slices of different lengths,
 //! such as `(a, b) > (1, 2) AND a < 3`, may begin at the same column, each with another end. Not here: how a relation
-//! becomes a restriction (`gather.rs`).
+//! becomes a restriction (`gather.rs`), which columns must be restricted before others (`rows.rs`).
 
-use model::schema::Column;
+use model::schema::{Column, ColumnKind, Table};
 
-use super::{ValueSet, Values};
+use super::{ValueSet, Values, indexed};
 use crate::error::{Error, Result};
 use crate::expr::Term;
 
@@ -59,17 +63,29 @@ pub(super) struct TupleRestriction {
     pub(super) kind: Kind,
 }
 
-impl TupleRestriction {
-    /// The position of the first column, and that behind the last.
-    fn positions(&self) -> (usize, usize) {
-        let first = usize::from(self.columns[0].position);
-        (first, first + self.columns.len())
-    }
+/// The position of the first of clustering columns that follow each other, and that behind the last.
+fn positions(columns: &[Column]) -> (usize, usize) {
+    let first = usize::from(columns[0].position);
+    (first, first + columns.len())
+}
+
+/// Which clustering columns may be restricted behind one that is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum BehindSlice {
+    /// None: of writes.
+    #[default]
+    None,
+    /// Those that an index serves.
+    Indexed,
+    /// All of them, with ALLOW FILTERING.
+    All,
 }
 
 /// All restrictions of a statement.
 #[derive(Default)]
 pub(super) struct Restrictions {
+    /// Which clustering columns may be restricted behind one that is compared.
+    pub(super) behind_slice: BehindSlice,
     /// Those of one column each.
     pub(super) singles: Vec<ColumnRestriction>,
     /// Those of clustering columns that follow each other: tuples, and single columns at which a tuple begins.
@@ -88,123 +104,201 @@ impl Restrictions {
         Ok(())
     }
 
-    /// Adds the restriction of one column.
-    pub(super) fn merge_single(&mut self, new: ColumnRestriction) -> Result<()> {
-        let name = &new.column.name;
-        let is = |column: &Column| column.id == new.column.id;
-        let of_tuple = |multi: &&TupleRestriction| multi.columns.iter().any(is);
-        if let Some(multi) = self.multis.iter().find(of_tuple) {
-            if multi.columns[0].id != new.column.id {
-                return Err(mixed(name));
+    /// Adds the restriction of one column of the table.
+    pub(super) fn merge_single(&mut self, new: ColumnRestriction, table: &Table) -> Result<()> {
+        if new.column.kind == ColumnKind::Clustering {
+            self.check_clustering(std::slice::from_ref(&new.column), &new.kind, table)?;
+            let is_same = |column: &Column| column.id == new.column.id;
+            if self.multis.iter().any(|multi| multi.columns.iter().any(is_same)) {
+                self.multis.push(TupleRestriction { columns: vec![new.column], kind: new.kind });
+                return Ok(());
             }
-            other_ends(name, &multi.kind, &new.kind)?;
-            self.multis.push(TupleRestriction { columns: vec![new.column], kind: new.kind });
-            return Ok(());
         }
-        let Some(index) = self.singles.iter().position(|old| is(&old.column)) else {
+        let is_old = |old: &ColumnRestriction| old.column.id == new.column.id;
+        let Some(index) = self.singles.iter().position(is_old) else {
             self.singles.push(new);
             return Ok(());
         };
         let old = self.singles.remove(index);
-        let kind = merged(name, old.kind, new.kind)?;
+        let kind = merged(&new.column.name, old.kind, new.kind)?;
         self.singles.insert(index, ColumnRestriction { column: old.column, kind });
         Ok(())
     }
 
-    /// Adds the restriction of a tuple of columns.
-    pub(super) fn merge_multi(&mut self, new: TupleRestriction) -> Result<()> {
-        let first = &new.columns[0];
-        let of_single =
-            |single: &&ColumnRestriction| new.columns.iter().any(|c| c.id == single.column.id);
-        if let Some(single) = self.singles.iter().find(of_single) {
-            if first.id != single.column.id {
-                return Err(mixed(&single.column.name));
-            }
-            other_ends(&first.name, &single.kind, &new.kind)?;
-            self.multis.push(new);
-            return Ok(());
-        }
-        // Each has clustering columns that follow each other.
-        let (begin, end) = new.positions();
-        let meets = |old: &TupleRestriction| {
-            let (first, behind) = old.positions();
-            first < end && begin < behind
-        };
-        let Some(index) = self.multis.iter().position(meets) else {
+    /// Adds the restriction of a tuple of columns of the table.
+    pub(super) fn merge_multi(&mut self, new: TupleRestriction, table: &Table) -> Result<()> {
+        self.check_clustering(&new.columns, &new.kind, table)?;
+        let place = positions(&new.columns);
+        let Some(index) = self.multis.iter().position(|old| positions(&old.columns) == place)
+        else {
+            // Slices over tuples of different lengths are parts that are cut one after the other.
             self.multis.push(new);
             return Ok(());
         };
         let old = self.multis.remove(index);
-        if old.columns[0].id != first.id {
-            return Err(Error::invalid(format!(
-                "Column \"{}\" cannot be restricted by two inequalities not starting with the same column",
-                first.name
-            )));
-        }
-        if old.columns.len() != new.columns.len() {
-            // Two slices over tuples of different lengths are two parts, cut one after the other.
-            other_ends(&first.name, &old.kind, &new.kind)?;
-            self.multis.insert(index, old);
-            self.multis.push(new);
-            return Ok(());
-        }
-        let kind = merged(&super::names(&new.columns), old.kind, new.kind)?;
+        let kind = merged(&in_common(&old.columns, &new.columns), old.kind, new.kind)?;
         self.multis.insert(index, TupleRestriction { columns: old.columns, kind });
         Ok(())
+    }
+
+    /// The restrictions of clustering columns.
+    fn clustering(&self) -> impl Iterator<Item = (&[Column], &Kind)> {
+        let is_clustering =
+            |single: &&ColumnRestriction| single.column.kind == ColumnKind::Clustering;
+        let singles = self.singles.iter().filter(is_clustering);
+        let singles = singles.map(|single| (std::slice::from_ref(&single.column), &single.kind));
+        singles.chain(self.multis.iter().map(|multi| (&multi.columns[..], &multi.kind)))
+    }
+
+    /// Refuses a restriction of clustering columns that cannot stand beside those before it.
+    fn check_clustering(&self, columns: &[Column], new: &Kind, table: &Table) -> Result<()> {
+        self.check_together(columns, new)?;
+        match self.behind_slice {
+            BehindSlice::All => Ok(()),
+            BehindSlice::Indexed if indexed::is_served(table, columns, new) => Ok(()),
+            BehindSlice::Indexed | BehindSlice::None => self.check_order(columns, new),
+        }
+    }
+
+    /// Refuses a restriction of clustering columns that does not go together with those of the same columns.
+    fn check_together(&self, columns: &[Column], new: &Kind) -> Result<()> {
+        let (first, behind) = positions(columns);
+        for (old_columns, old) in self.clustering() {
+            let (old_first, old_behind) = positions(old_columns);
+            if old_first >= behind || first >= old_behind {
+                continue;
+            }
+            let are_slices = matches!((old, new), (Kind::Slice { .. }, Kind::Slice { .. }));
+            if are_slices && first != old_first {
+                let later = if first > old_first { &columns[0] } else { &old_columns[0] };
+                return Err(Error::invalid(format!(
+                    "Column \"{}\" cannot be restricted by two inequalities not starting with the same column",
+                    later.name
+                )));
+            }
+            if let Some(conflict) = conflict(old, new) {
+                // Slices that begin at one column are one restriction to Cassandra, as long as the longest.
+                let begin_there =
+                    self.clustering().filter(|(old, _)| positions(old).0 == old_first);
+                let longest = begin_there.map(|(old, _)| old).max_by_key(|old| old.len());
+                let names = in_common(longest.unwrap_or(old_columns), columns);
+                return Err(conflict.error(&names));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a restriction of a clustering column behind one that is compared: rows are sought by the columns
+    /// before, and what is behind it would be filtered.
+    fn check_order(&self, columns: &[Column], new: &Kind) -> Result<()> {
+        let Some((last_columns, last)) = self.clustering().max_by_key(|(old, _)| positions(old).1)
+        else {
+            return Ok(());
+        };
+        let (first, last_first) = (positions(columns).0, positions(last_columns).0);
+        if matches!(last, Kind::Slice { .. }) && first > last_first {
+            return Err(Error::invalid(format!(
+                "Clustering column \"{}\" cannot be restricted (preceding column \"{}\" is restricted by a non-EQ relation)",
+                columns[0].name, last_columns[0].name
+            )));
+        }
+        if !matches!(new, Kind::Slice { .. }) || first >= last_first {
+            return Ok(());
+        }
+        let restricted = self.clustering().flat_map(|(old, _)| old);
+        let behind = restricted.filter(|column| usize::from(column.position) > first);
+        match behind.min_by_key(|column| column.position) {
+            Some(next) => Err(Error::invalid(format!(
+                "PRIMARY KEY column \"{}\" cannot be restricted (preceding column \"{}\" is restricted by a non-EQ relation)",
+                next.name, columns[0].name
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The names of the columns that are in both.
+fn in_common(old: &[Column], new: &[Column]) -> String {
+    let is_new = |column: &&Column| new.iter().any(|new| new.id == column.id);
+    let names: Vec<&str> = old.iter().filter(is_new).map(|column| &*column.name).collect();
+    names.join(" ,")
+}
+
+/// Why two restrictions of the same columns do not go together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conflict {
+    /// The older is a CONTAINS.
+    Contains,
+    /// The older is a LIKE.
+    Like,
+    /// The older is an equality.
+    Equal,
+    /// The older is an IN.
+    In,
+    /// The older is a slice, the other is none.
+    Slice,
+    /// Both are lower bounds.
+    Start,
+    /// Both are upper bounds.
+    End,
+}
+
+/// Why these restrictions of the same columns do not go together, if they do not: the older one decides.
+fn conflict(old: &Kind, new: &Kind) -> Option<Conflict> {
+    match (old, new) {
+        (Kind::Contains(_), Kind::Contains(_)) => None,
+        (Kind::Contains(_), _) => Some(Conflict::Contains),
+        (Kind::Like(_), _) => Some(Conflict::Like),
+        (Kind::ValueSet(ValueSet::One(_)), _) => Some(Conflict::Equal),
+        (Kind::ValueSet(_), _) => Some(Conflict::In),
+        (Kind::Slice { lower: a, upper: b }, Kind::Slice { lower: c, upper: d }) => {
+            if a.is_some() && c.is_some() {
+                Some(Conflict::Start)
+            } else {
+                (b.is_some() && d.is_some()).then_some(Conflict::End)
+            }
+        }
+        (Kind::Slice { .. }, _) => Some(Conflict::Slice),
+    }
+}
+
+impl Conflict {
+    #[cold]
+    fn error(self, name: &str) -> Error {
+        let more = format!("{name} cannot be restricted by more than one relation if it includes");
+        Error::invalid(match self {
+            Conflict::Contains => format!(
+                "Collection column {name} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
+            ),
+            Conflict::Like => format!("{more} a LIKE"),
+            Conflict::Equal => format!("{more} an Equal"),
+            Conflict::In => format!("{more} a IN"),
+            Conflict::Slice => format!(
+                "Column \"{name}\" cannot be restricted by both an equality and an inequality relation"
+            ),
+            Conflict::Start => {
+                format!("More than one restriction was found for the start bound on {name}")
+            }
+            Conflict::End => {
+                format!("More than one restriction was found for the end bound on {name}")
+            }
+        })
     }
 }
 
 /// Two restrictions of the same columns as one.
 fn merged(name: &str, old: Kind, new: Kind) -> Result<Kind> {
-    let text = match (old, new) {
+    if let Some(conflict) = conflict(&old, &new) {
+        return Err(conflict.error(name));
+    }
+    match (old, new) {
         (Kind::Contains(mut all), Kind::Contains(more)) => {
             all.extend(more);
-            return Ok(Kind::Contains(all));
+            Ok(Kind::Contains(all))
         }
-        (Kind::Contains(_), _) | (_, Kind::Contains(_)) => format!(
-            "Collection column {name} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"
-        ),
-        (Kind::Like(_), _) | (_, Kind::Like(_)) => {
-            format!("{name} cannot be restricted by more than one relation if it includes a LIKE")
-        }
-        (Kind::ValueSet(ValueSet::One(_)), _) => {
-            format!("{name} cannot be restricted by more than one relation if it includes an Equal")
-        }
-        (Kind::ValueSet(_), _) => {
-            format!("{name} cannot be restricted by more than one relation if it includes a IN")
-        }
-        (Kind::Slice { .. }, Kind::ValueSet(_)) => format!(
-            "Column \"{name}\" cannot be restricted by both an equality and an inequality relation"
-        ),
         (Kind::Slice { lower: a, upper: b }, Kind::Slice { lower: c, upper: d }) => {
-            if a.is_some() && c.is_some() {
-                format!("More than one restriction was found for the start bound on {name}")
-            } else if b.is_some() && d.is_some() {
-                format!("More than one restriction was found for the end bound on {name}")
-            } else {
-                return Ok(Kind::Slice { lower: a.or(c), upper: b.or(d) });
-            }
+            Ok(Kind::Slice { lower: a.or(c), upper: b.or(d) })
         }
-    };
-    Err(Error::invalid(text))
-}
-
-/// Two restrictions of different shape may begin at one column if each is an end of a slice.
-fn other_ends(name: &str, old: &Kind, new: &Kind) -> Result<()> {
-    match (old, new) {
-        (Kind::Slice { .. }, Kind::Slice { .. }) => {
-            merged(name, old.clone(), new.clone()).map(drop)
-        }
-        (Kind::ValueSet(_), _) | (_, Kind::ValueSet(_)) => Err(Error::invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes an Equal"
-        ))),
-        _ => Err(mixed(name)),
+        _ => unreachable!("only two CONTAINS or two slices go together"),
     }
-}
-
-#[cold]
-fn mixed(name: &str) -> Error {
-    Error::invalid(format!(
-        "Column \"{name}\": Mixing single column relations and multi column relations on clustering columns is not allowed"
-    ))
 }

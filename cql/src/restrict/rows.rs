@@ -115,7 +115,7 @@ pub(super) fn choose(
         };
         if !usable {
             if !filtering {
-                return Err(cannot_use(&multi, sliced.as_ref(), next, table));
+                return Err(cannot_use(&multi, next, table));
             }
             add_filter(multi, table, filters)?;
             continue;
@@ -154,34 +154,18 @@ fn add_filter(
     }
 }
 
-/// Why a restriction cannot be part of the prefix.
+/// Why a restriction cannot be part of the prefix. What cannot stand beside others is refused before (`restrictions.rs`).
 #[cold]
-fn cannot_use(
-    multi: &TupleRestriction,
-    sliced: Option<&TupleRestriction>,
-    next: usize,
-    table: &Table,
-) -> Error {
+fn cannot_use(multi: &TupleRestriction, next: usize, table: &Table) -> Error {
     let name = &multi.columns[0].name;
-    if matches!(multi.kind, Kind::Contains(_)) {
-        return Error::invalid(
-            "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering",
-        );
-    }
-    if let Some(sliced) = sliced {
-        return Error::invalid(format!(
-            "Clustering column \"{name}\" cannot be restricted (preceding column \"{}\" is restricted by a non-EQ relation)",
-            sliced.columns[0].name
-        ));
-    }
-    match table.clustering().get(next) {
-        Some(missing) if usize::from(multi.columns[0].position) > next => Error::invalid(format!(
+    match (&multi.kind, table.clustering().get(next)) {
+        (Kind::ValueSet(_) | Kind::Slice { .. }, Some(missing)) => Error::invalid(format!(
             "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \"{}\" is not restricted",
             missing.name
         )),
-        _ => Error::invalid(format!(
-            "Column \"{name}\" cannot be restricted by two relations of different columns"
-        )),
+        _ => Error::invalid(
+            "Clustering columns can only be restricted with CONTAINS with a secondary index or filtering",
+        ),
     }
 }
 
