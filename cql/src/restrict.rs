@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 pub use filter::FilterTemplate;
 pub(crate) use gather::contained;
-use indexed::{LeftToFilters, Served};
+use indexed::{IndexUse, LeftToFilters, Served};
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Table};
 use model::types::{collection_elements, tuple_fields};
@@ -260,6 +260,9 @@ pub struct Where {
     pub looked_up: Vec<FilterTemplate>,
     /// Whether it uses an index, as Cassandra has it: such a SELECT has no ORDER BY.
     pub uses_index: bool,
+    /// Whether it must say ALLOW FILTERING and does not. Cassandra refuses that after all else of a SELECT, but
+    /// conditions that only a filter or an index knows at once.
+    pub needs_filtering: bool,
 }
 
 impl Where {
@@ -295,19 +298,23 @@ impl Where {
         for single in gathered.singles {
             filter::add(&single, table, &mut filters)?;
         }
-        let uses_index = served.check_use(&partitions, left)?;
         // Without a key all rows are read, and conditions on clustering columns drop those that do not match: that is
         // filtering, too.
         let keyed = matches!(partitions, PartitionChoice::Keys { .. });
-        let filters_rows = !filters.is_empty() || (!keyed && !rows.parts.is_empty());
-        if filters_rows && !filtering && !uses_index {
-            return Err(Error::invalid(NEEDS_FILTERING));
-        }
+        let drops_rows = !keyed && !rows.parts.is_empty();
+        let (uses_index, needs_filtering) = match served.check_use(&partitions, left)? {
+            IndexUse::None if !filtering && !filters.is_empty() => {
+                return Err(Error::invalid(NEEDS_FILTERING));
+            }
+            IndexUse::None => (false, !filtering && drops_rows),
+            IndexUse::Allowed => (true, false),
+            IndexUse::WithFiltering => (true, true),
+        };
         if keyed {
             // Keys and slices find their rows without an index.
             looked_up.retain(|one| filters.contains(one));
         }
-        Ok(Where { partitions, rows, filters, looked_up, uses_index })
+        Ok(Where { partitions, rows, filters, looked_up, uses_index, needs_filtering })
     }
 
     /// The `WHERE` of a write: partitions and rows by their keys, and nothing that is filtered.
@@ -325,6 +332,7 @@ impl Where {
             filters: Vec::new(),
             looked_up: Vec::new(),
             uses_index: false,
+            needs_filtering: false,
         })
     }
 

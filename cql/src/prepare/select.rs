@@ -1,12 +1,11 @@
 //! `SELECT` to a plan: which rows, in which order, how many, and what is selected of them.
 //!
 //! 1. What is selected (`selection.rs`), and the `ORDER BY .. ANN OF` (`nearest.rs`), which the next step asks for.
-//! 2. The `WHERE` (`restrict`). That of a DISTINCT is analysed twice, first as if ALLOW FILTERING were written:
-//!    Cassandra refuses rows and columns under DISTINCT before it looks at filtering. Its markers are typed twice,
-//!    alike.
-//! 3. `GROUP BY` (`group_by.rs`), LIMIT and PER PARTITION LIMIT, `USING TIMEOUT`.
+//! 2. The `WHERE` (`restrict`), and what DISTINCT refuses of it and of what is selected.
+//! 3. `GROUP BY` (`group_by.rs`).
 //! 4. Any other `ORDER BY` (`order.rs`): rows are read against the order of storage, or sorted afterwards.
-//! 5. What the client is warned of.
+//! 5. ALLOW FILTERING, where nothing before was wrong, as in Cassandra; LIMIT and PER PARTITION LIMIT, `USING TIMEOUT`.
+//! 6. What the client is warned of.
 //!
 //! Invariant: what Cassandra refuses is refused in its words. Not here: binding and pages (`plan/select.rs`), which
 //! index serves which condition (`restrict/indexed.rs`).
@@ -26,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Compiler, ExpectedType, Term};
 use crate::lang::ast::{Expr, Select, SelectKind};
 use crate::plan::SelectPlan;
-use crate::restrict::{FilterTemplate, PartitionChoice, StatementKind, Where};
+use crate::restrict::{FilterTemplate, NEEDS_FILTERING, PartitionChoice, StatementKind, Where};
 use crate::rows::RowOrder;
 
 /// What is said of DISTINCT with conditions on rows.
@@ -44,22 +43,15 @@ pub(super) fn compile(
         selected = selected.into_json()?;
     }
     let nearest = nearest::compile(&select.order_by, compiler)?;
-    let by_nearness = nearest.as_ref().map(|nearest| nearest.column.id);
-    if distinct {
-        // What DISTINCT refuses, it refuses before filtering is looked at.
-        let statement_kind = StatementKind::Select { filtering: true, nearest: by_nearness };
-        let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
-        check_static(&selected.columns_used, select, &filter)?;
-        check_distinct(&selected.columns_used, &filter, table)?;
-        // Who asks for vectors of rows asks for rows.
-        if nearest.as_ref().is_some_and(|nearest| nearest.column.kind > ColumnKind::Static) {
-            return Err(Error::invalid(DISTINCT_BY_ROWS));
-        }
-    }
+    let nearest_column = nearest.as_ref().map(|nearest| &nearest.column);
     let filtering = select.allow_filtering;
-    let statement_kind = StatementKind::Select { filtering, nearest: by_nearness };
+    let nearest_id = nearest_column.map(|column| column.id);
+    let statement_kind = StatementKind::Select { filtering, nearest: nearest_id };
     let filter = Where::analyse(&select.relations, statement_kind, compiler)?;
     check_static(&selected.columns_used, select, &filter)?;
+    if distinct {
+        check_distinct(select, (&selected.columns_used, nearest_column), &filter, table)?;
+    }
     let group_by = group_by::compile(select, &filter, &mut selected.selection, compiler)?;
     let is_aggregate = selected.selection.is_aggregate() || group_by.is_some();
     let selection = selected.selection;
@@ -67,21 +59,21 @@ pub(super) fn compile(
         nearest::check(select, is_aggregate, distinct)?;
     }
     let selection = if is_aggregate { selection.into_grouped() } else { selection };
-    let limit = self::limit(select.limit.as_ref(), "[limit]", compiler)?;
-    let per_partition = select.per_partition_limit.as_ref();
-    let per_partition_limit = self::limit(per_partition, "[per_partition_limit]", compiler)?;
-    if per_partition_limit.is_some() && distinct {
-        let text = "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries";
-        return Err(Error::invalid(text));
-    }
-    if per_partition_limit.is_some() && selection.has_functions() && group_by.is_none() {
+    let is_limited_by_partition = select.per_partition_limit.is_some();
+    if is_limited_by_partition && selection.has_functions() && group_by.is_none() {
         return Err(Error::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }
-    let timeout = super::write::timeout(&select.using, compiler)?;
     let (reversed, sorted_after) = match nearest {
         Some(_) => (false, None),
         None => order(select, &filter, table)?,
     };
+    if filter.needs_filtering {
+        return Err(Error::invalid(NEEDS_FILTERING));
+    }
+    let limit = self::limit(select.limit.as_ref(), "[limit]", compiler)?;
+    let per_partition = select.per_partition_limit.as_ref();
+    let per_partition_limit = self::limit(per_partition, "[per_partition_limit]", compiler)?;
+    let timeout = super::write::timeout(&select.using, compiler)?;
     let static_alone = nearest.is_none()
         && filter.rows.is_all()
         && !filter.filters.iter().any(|filter| filter.column().kind == ColumnKind::Regular);
@@ -168,11 +160,27 @@ fn order(select: &Select, filter: &Where, table: &Table) -> Result<(bool, Option
 }
 
 /// `DISTINCT` is for partition keys and static columns.
-fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> {
-    for column in used {
-        if !matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static) {
-            return Err(not_distinct(&column.name));
-        }
+fn check_distinct(
+    select: &Select,
+    (used, nearest): (&[Column], Option<&Column>),
+    filter: &Where,
+    table: &Table,
+) -> Result<()> {
+    if select.per_partition_limit.is_some() {
+        let text = "PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries";
+        return Err(Error::invalid(text));
+    }
+    let of_rows =
+        |column: &Column| matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular);
+    // Who asks for the nearest vectors of rows asks for rows.
+    if !filter.rows.is_all()
+        || filter.filters.iter().any(|filter| of_rows(filter.column()))
+        || nearest.is_some_and(of_rows)
+    {
+        return Err(Error::invalid(DISTINCT_BY_ROWS));
+    }
+    if let Some(column) = used.iter().find(|column| of_rows(column)) {
+        return Err(not_distinct(&column.name));
     }
     // Of partitions that are named, the key need not be asked for.
     let is_named = matches!(filter.partitions, PartitionChoice::Keys { .. });
@@ -183,10 +191,6 @@ fn check_distinct(used: &[Column], filter: &Where, table: &Table) -> Result<()> 
                 key.name
             )));
         }
-    }
-    let of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
-    if !filter.rows.is_all() || filter.filters.iter().any(|filter| of_rows(filter.column().kind)) {
-        return Err(Error::invalid(DISTINCT_BY_ROWS));
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ use model::read::Operator;
 use model::schema::{Analysis, Column, ColumnId, ColumnKind, Index, IndexKind, IndexTarget, Table};
 use model::types::CqlType;
 
+use super::PartitionChoice;
 use super::restrictions::{Kind, Restrictions};
-use super::{NEEDS_FILTERING, PartitionChoice};
 use crate::error::{Error, Result};
 
 /// The restrictions of a statement on a table with indexes, as they were gathered.
@@ -43,6 +43,17 @@ pub(super) struct LeftToFilters {
     pub(super) clustering: bool,
     /// Whether `ALLOW FILTERING` was written.
     pub(super) filtering: bool,
+}
+
+/// Whether a SELECT uses an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IndexUse {
+    /// It uses none.
+    None,
+    /// It uses one.
+    Allowed,
+    /// It uses one, but must say ALLOW FILTERING.
+    WithFiltering,
 }
 
 impl<'t> Served<'t> {
@@ -111,16 +122,15 @@ impl<'t> Served<'t> {
         one.columns.iter().all(has_index)
     }
 
-    /// Whether the SELECT uses an index. An error if it may not, since a column of its key has an IN, or if it may
-    /// only with ALLOW FILTERING. The steps are those of Cassandra's `StatementRestrictions`: comments name its
-    /// methods.
+    /// Whether the SELECT uses an index. An error if it may not, since a column of its key has an IN. The steps are
+    /// those of Cassandra's `StatementRestrictions`: comments name its methods.
     pub(super) fn check_use(
         &self,
         partitions: &PartitionChoice,
         left: LeftToFilters,
-    ) -> Result<bool> {
+    ) -> Result<IndexUse> {
         if !self.has_index() {
-            return Ok(false);
+            return Ok(IndexUse::None);
         }
         let of_kind = |kind: ColumnKind| {
             self.restricted.iter().filter(move |one| one.columns[0].kind == kind)
@@ -146,7 +156,7 @@ impl<'t> Served<'t> {
         let of_values = |one: &Restricted| one.columns[0].kind >= ColumnKind::Static;
         uses_index |= self.restricted.iter().any(of_values);
         if !uses_index {
-            return Ok(false);
+            return Ok(IndexUse::None);
         }
         // `validateSecondaryIndexSelections`.
         if let PartitionChoice::Keys { columns, .. } = partitions
@@ -167,7 +177,7 @@ impl<'t> Served<'t> {
             .collect();
         self.check_nearest(&filtered)?;
         if !left.filtering && !self.groups().iter().any(|group| serves_all(group, &filtered)) {
-            return Err(Error::invalid(NEEDS_FILTERING));
+            return Ok(IndexUse::WithFiltering);
         }
         // A slice of several columns that an index serves would be a filter, which Cassandra does not have. One that no
         // index serves is read as a slice of rows.
@@ -178,7 +188,7 @@ impl<'t> Served<'t> {
             let text = "Multi-column slice restrictions cannot be used for filtering.";
             return Err(Error::invalid(text));
         }
-        Ok(true)
+        Ok(IndexUse::Allowed)
     }
 
     /// The indexes that answer together.

@@ -17,19 +17,13 @@ pub(super) fn compile(
     if order_by.is_empty() {
         return Ok((false, None));
     }
+    for OrderBy { column: name, .. } in order_by {
+        table.column(name).ok_or_else(|| undefined(name, table))?;
+    }
     if filter.uses_index {
         return Err(Error::invalid(
             "ORDER BY with 2ndary indexes is not supported, except for ANN queries.",
         ));
-    }
-    for order in order_by {
-        let name = &order.column;
-        let column = table.column(name).ok_or_else(|| undefined(name, table))?;
-        if column.kind == ColumnKind::Static || column.kind == ColumnKind::Regular {
-            return Err(Error::invalid(format!(
-                "Order by is currently only supported on the clustered columns of the PRIMARY KEY, got {name}"
-            )));
-        }
     }
     let PartitionChoice::Keys { columns: keys, .. } = &filter.partitions else {
         return Err(Error::invalid(
