@@ -17,7 +17,7 @@ use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Schema, Table};
 
 use super::collected::Collected;
-use super::draft::{Callee, Draft, Form, Pending, Style};
+use super::draft::{Callee, Constant, Draft, Form, Pending, Style};
 use super::function::{
     self, Aggregate, Body, CASTS, COUNT_ROWS, CalledName, Function, Gives, NEGATION,
 };
@@ -226,7 +226,7 @@ impl<'a> Compiler<'a> {
     fn form<'e>(&mut self, expr: &'e Expr) -> Result<Form<'e>> {
         Ok(match expr {
             Expr::Null => Form::Null,
-            Expr::Literal(literal) => Form::Literal(literal),
+            Expr::Literal(literal) => Form::Literal(Constant::new(literal)),
             Expr::Bind(marker) => Form::Marker(*marker),
             Expr::Column(name) if self.selection.is_some() => {
                 Form::Typed(self.column(self.column_named(name)?))

@@ -12,7 +12,8 @@
 //! 4. `infer.rs` makes a term of the draft, for the type that is expected.
 //!
 //! Invariant: a call keeps the fits and the natural type that were computed for it, so that asking again costs nothing.
-//! Without that, calls as arguments of calls would take time exponential in their depth.
+//! Without that, calls as arguments of calls would take time exponential in their depth. So does a literal, which is
+//! asked by each of some ninety ways to add.
 //!
 //! Not here: which literal a type takes (`literal.rs`), which function a call means (`resolve.rs`).
 
@@ -55,7 +56,7 @@ pub(super) enum Form<'e> {
     /// The word `null`, of any type.
     Null,
     /// A constant whose type is not known yet.
-    Literal(&'e Literal),
+    Literal(Constant<'e>),
     /// The marker of this number.
     Marker(u16),
     /// The value of this number of an `INSERT JSON`, of the type of its column.
@@ -74,6 +75,14 @@ pub(super) enum Form<'e> {
     Udt(Vec<(&'e str, Draft<'e>)>),
     /// A call among the terms of a write or a `WHERE`: its receiver has a say in what it means.
     Call(Pending<'e>),
+}
+
+/// A literal that waits for its type.
+#[derive(Debug)]
+pub(super) struct Constant<'e> {
+    pub(super) literal: &'e Literal,
+    /// The type that it has where nothing is expected, once it was asked for.
+    natural: OnceCell<Option<CqlType>>,
 }
 
 /// A call that waits for the type of its receiver.
@@ -111,6 +120,30 @@ pub(super) enum Style {
     Negation,
     /// `a + b`, by this symbol.
     Operator(char),
+}
+
+impl<'e> Constant<'e> {
+    pub(super) fn new(literal: &'e Literal) -> Self {
+        Constant { literal, natural: OnceCell::new() }
+    }
+
+    /// The type that it has where nothing is expected; computed once.
+    fn natural_type(&self) -> Option<&CqlType> {
+        self.natural.get_or_init(|| literal::natural_type(self.literal)).as_ref()
+    }
+
+    /// How well it can be a value of a type.
+    fn fit(&self, ty: &CqlType) -> Fit {
+        match ty {
+            _ if self.natural_type() == Some(ty) => Fit::Exact,
+            // In Cassandra it is a tinyint of itself, so that `0x01 + 1` is an int.
+            CqlType::Tinyint if self.literal.kind == LiteralKind::Hex => Fit::Exact,
+            // A literal may be a tuple as text: '1:a'.
+            CqlType::Tuple(_) => Fit::Weak,
+            _ if literal::assignable(self.literal.kind, ty) => Fit::Weak,
+            _ => Fit::No,
+        }
+    }
 }
 
 impl<'e> Pending<'e> {
@@ -171,7 +204,7 @@ impl Draft<'_> {
     /// The type it has where nothing is expected: its own, or that of its literals.
     pub(super) fn natural_type(&self, resolve: Resolve<'_>) -> Option<CqlType> {
         match &self.form {
-            Form::Literal(literal) => literal::natural_type(literal),
+            Form::Literal(constant) => constant.natural_type().cloned(),
             Form::Call(call) => call.natural_type(resolve),
             Form::List(items) => Some(list_of(common_type(items, resolve)?)),
             Form::Set(items) => Some(set_of(common_type(items, resolve)?)),
@@ -196,7 +229,7 @@ impl Draft<'_> {
             (Form::Hint(own, _), _) => type_fit(own, ty),
             (Form::Null, CqlType::Counter) => Fit::No,
             (Form::Null | Form::Marker(_) | Form::OfJson(_), _) => Fit::Weak,
-            (Form::Literal(literal), _) => literal_fit(literal, ty),
+            (Form::Literal(constant), _) => constant.fit(ty),
             (Form::Call(call), _) => call.fit(ty, resolve),
             (
                 Form::List(items),
@@ -247,18 +280,6 @@ impl Draft<'_> {
 /// How well a whole fits whose parts fit like this; an empty one fits weakly.
 fn worst(fits: impl Iterator<Item = Fit>) -> Fit {
     fits.min().unwrap_or(Fit::Weak)
-}
-
-fn literal_fit(literal: &Literal, ty: &CqlType) -> Fit {
-    match ty {
-        _ if literal::natural_type(literal).as_ref() == Some(ty) => Fit::Exact,
-        // In Cassandra it is a tinyint of itself, so that `0x01 + 1` is an int.
-        CqlType::Tinyint if literal.kind == LiteralKind::Hex => Fit::Exact,
-        // A literal may be a tuple as text: '1:a'.
-        CqlType::Tuple(_) => Fit::Weak,
-        _ if literal::assignable(literal.kind, ty) => Fit::Weak,
-        _ => Fit::No,
-    }
 }
 
 fn list_of(element: CqlType) -> CqlType {

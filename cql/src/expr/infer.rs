@@ -61,7 +61,7 @@ impl Compiler<'_> {
                 return Err(Error::invalid("Invalid null value for counter increment/decrement"));
             }
             Form::Null => Term::null(to.ty.clone()),
-            Form::Literal(literal) => self.constant(literal, to)?,
+            Form::Literal(constant) => self.constant(constant.literal, to)?,
             Form::Marker(marker) => {
                 self.mark(marker, &to.name, to.ty.clone());
                 let bound = if planted(Bug::FirstMarkerForAll) { 0 } else { marker };

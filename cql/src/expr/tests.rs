@@ -219,6 +219,17 @@ fn the_common_type_of_many_items_is_found_in_time_in_proportion_to_their_number(
     assert!((20_000..20_000 * 20).contains(&steps), "{steps} tries of a type for an item");
 }
 
+/// Before: each of some ninety ways to add read the number again, so that 16 KiB of text held a core for seconds.
+#[test]
+fn the_type_of_a_literal_is_found_once() {
+    const DIGITS: usize = 10_000;
+    let db = database();
+    let text = format!("1.{} + (int)?", "3".repeat(DIGITS));
+    let (steps, compiled) = steps_of(|| term(&db, &text, &CqlType::Decimal));
+    assert!(compiled.is_ok(), "{compiled:?}");
+    assert!((DIGITS..2 * DIGITS).contains(&steps), "{steps} digits and tries of a type");
+}
+
 /// Before: bytes that are no value of the type were stored, and reads that came to them failed.
 #[test]
 fn a_tuple_that_is_written_as_text_is_a_value_of_its_type() {

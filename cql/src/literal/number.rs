@@ -20,6 +20,7 @@ use num_bigint::BigInt;
 use super::float::double_text;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, NUMBER_BYTES_MAX, NUMBER_DIGITS_MAX};
+use crate::steps::step;
 
 /// The bytes of a number of the type.
 pub(super) fn from_text(text: &str, ty: &CqlType) -> Result<Vec<u8>> {
@@ -84,9 +85,14 @@ fn is_too_long(text: &str) -> bool {
 
 /// The whole number of these digits: the one place where digits become a number. `None` if they are too many.
 fn whole(digits: &str) -> Option<BigInt> {
+    unsigned(digits).and_then(|_| digits.parse().ok())
+}
+
+/// The digits of a whole number without its sign. `None` if something else is among them, or if they are too many.
+fn unsigned(digits: &str) -> Option<&str> {
     let number = digits.strip_prefix(['+', '-']).unwrap_or(digits);
     let are_digits = number.bytes().all(|b| b.is_ascii_digit());
-    if are_digits && !is_too_long(digits) { digits.parse().ok() } else { None }
+    (are_digits && !is_too_long(digits)).then_some(number)
 }
 
 /// Refuses a varint or decimal, in wire form, that is too long to be computed with or to be shown.
@@ -99,13 +105,56 @@ pub fn check_number_bytes(ty: &CqlType, value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The type of a float literal: double, unless only a decimal holds it as written.
+/// The type of a float literal: double, unless only a decimal holds it as written. The digits are compared as text:
+/// `1e-11999` would be a number of 12,000 of them.
 pub(super) fn narrowest_float(text: &str) -> CqlType {
-    let exact =
-        text.parse::<f64>().ok().zip(Decimal::parse(text)).is_some_and(|(double, decimal)| {
-            Decimal::parse(&double_text(double)).is_some_and(|shown| shown.equals(&decimal))
-        });
+    step(text.len());
+    let exact = text.parse::<f64>().ok().zip(Written::of(text)).is_some_and(|(double, written)| {
+        Written::of(&double_text(double)).is_some_and(|shown| shown.equals(&written))
+    });
     if exact { CqlType::Double } else { CqlType::Decimal }
+}
+
+/// A number such as `-12.5e3` as it is written.
+struct Written {
+    /// Its sign, if it is written, and all digits without the point.
+    digits: String,
+    /// How many of them are behind the point.
+    scale: i32,
+}
+
+impl Written {
+    fn of(text: &str) -> Option<Written> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+            None => (text, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        if whole.trim_start_matches(['-', '+']).is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let scale = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+        let scale = i32::try_from(scale).ok()?;
+        Some(Written { digits: format!("{whole}{fraction}"), scale })
+    }
+
+    /// Whether both are the same number. Scales that [`Decimal::aligned`] does not bring together are not.
+    fn equals(&self, other: &Written) -> bool {
+        let is_near = self.scale.abs_diff(other.scale) <= DECIMAL_SCALE_MAX;
+        is_near && self.significant().is_some_and(|number| Some(number) == other.significant())
+    }
+
+    /// The number without the zeros around it: whether it is negative, its digits, and the power of ten that they are
+    /// multiplied by. Zero has no digits. `None` if it is no number.
+    fn significant(&self) -> Option<(bool, &str, i64)> {
+        let number = unsigned(&self.digits)?.trim_start_matches('0');
+        let digits = number.trim_end_matches('0');
+        if digits.is_empty() {
+            return Some((false, digits, 0));
+        }
+        let zeros = i64::try_from(number.len() - digits.len()).ok()?;
+        Some((self.digits.starts_with('-'), digits, zeros - i64::from(self.scale)))
+    }
 }
 
 /// `unscaled × 10^-scale`.
@@ -120,18 +169,8 @@ pub struct Decimal {
 impl Decimal {
     /// A number such as `-12.5e3`.
     pub fn parse(text: &str) -> Option<Decimal> {
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
-            None => (text, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        if whole.trim_start_matches(['-', '+']).is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let unscaled = self::whole(&format!("{whole}{fraction}"))?;
-        let scale = i64::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
-        let scale = i32::try_from(scale).ok()?;
-        Some(Decimal { unscaled, scale })
+        let Written { digits, scale } = Written::of(text)?;
+        Some(Decimal { unscaled: whole(&digits)?, scale })
     }
 
     /// The number in wire form.
@@ -157,12 +196,8 @@ impl Decimal {
     /// The digits at a scale that is not smaller.
     fn rescaled(&self, scale: i32) -> Option<BigInt> {
         let more = u32::try_from(i64::from(scale) - i64::from(self.scale)).ok()?;
+        step(more as usize);
         (more <= DECIMAL_SCALE_MAX).then(|| &self.unscaled * BigInt::from(10).pow(more))
-    }
-
-    /// Whether both are the same number, whatever their scales.
-    pub fn equals(&self, other: &Decimal) -> bool {
-        self.aligned(other).is_some_and(|(a, b, _)| a == b)
     }
 }
 

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::steps::steps_of;
 
 fn value(text: &str, ty: &CqlType) -> std::result::Result<Vec<u8>, String> {
     from_text(text, ty).map_err(|error| error.to_string())
@@ -277,6 +278,19 @@ proptest! {
         prop_assert!(CqlType::Duration.validate(&duration.to_bytes()).is_ok());
     }
 
+    /// The same by numbers of any length.
+    #[test]
+    fn a_float_is_a_double_if_a_double_is_that_number(
+        text in "-?[0-9]{0,3}0{0,2}(\\.0{0,2}[0-9]{0,17})?(e[-+]?[0-9]{1,3})?",
+    ) {
+        let exact = text.parse::<f64>().ok().zip(Decimal::parse(&text)).is_some_and(|(double, decimal)| {
+            let double = Decimal::parse(&float::double_text(double));
+            double.and_then(|double| double.aligned(&decimal)).is_some_and(|(a, b, _)| a == b)
+        });
+        let is_double = number::narrowest_float(&text) == CqlType::Double;
+        prop_assert_eq!(is_double, exact);
+    }
+
     #[test]
     fn no_text_panics(text in "[-+0-9PTYMWDHS:. aeyZ]{0,30}") {
         for name in ["date", "time", "timestamp", "duration", "decimal", "varint", "inet", "uuid", "blob"] {
@@ -300,6 +314,28 @@ fn a_number_of_millions_of_digits_is_refused_as_text() {
     assert_eq!(Decimal::parse(&long), None);
     let literal = Literal { kind: LiteralKind::Float, text: long };
     assert_eq!(natural_type(&literal), Some(CqlType::Decimal));
+}
+
+/// Before: a power of ten of 12,000 digits was made to see that `1e-11999` is no double, for each way to add it.
+#[test]
+fn the_type_of_a_float_is_found_in_its_text() {
+    let ty_of = |text: &str| {
+        natural_type(&Literal { kind: LiteralKind::Float, text: text.to_owned() }).unwrap()
+    };
+    for text in ["1e-11999", "-1e-11999", "1e11999", "7.5e-400"] {
+        let (steps, ty) = steps_of(|| ty_of(text));
+        assert_eq!(ty, CqlType::Decimal, "{text}");
+        assert!(steps < 20, "{text}: {steps} digits");
+    }
+    let zeros = "0".repeat(900);
+    let doubles = ["0e-500", "-0.0e500", "100e300", "1e-300", "007.50", ".5", "1.", "4.9e-324"];
+    let long = [format!("1.5{zeros}"), format!("{zeros}1.5")];
+    let doubles = doubles.into_iter().chain(long.iter().map(String::as_str));
+    doubles.for_each(|text| assert_eq!(ty_of(text), CqlType::Double, "{text}"));
+    let long = [format!("1.{zeros}1"), format!("0e-12{zeros}")];
+    let decimals = ["1e309", "0.10000000000000001", "9007199254740993.0", "1e-324", "0e-20000"];
+    let decimals = decimals.into_iter().chain(long.iter().map(String::as_str));
+    decimals.for_each(|text| assert_eq!(ty_of(text), CqlType::Decimal, "{text}"));
 }
 
 /// So did each byte of one that was bound and is shown.
