@@ -107,8 +107,8 @@ pub struct Prepared {
     pub tokens: usize,
     /// The names of functions that are called, with what users made of each.
     pub called: Vec<CalledName>,
-    /// Bytes that it keeps of JSON texts: what they become is not bounded by their length.
-    pub json_bytes: usize,
+    /// Bytes that it keeps of JSON texts and of values of user types: what they become is not bounded by their length.
+    pub made_bytes: usize,
     /// Bytes of the values that its JSON texts have become, which each execution writes.
     pub json_values_bytes: usize,
     /// Whether it calls `from_json`.
@@ -185,7 +185,7 @@ pub fn prepare_parsed(
         is_qualified,
         tokens,
         called: Vec::new(),
-        json_bytes: 0,
+        made_bytes: 0,
         json_values_bytes: 0,
         calls_from_json: false,
     };
@@ -288,12 +288,12 @@ impl CompiledSelect {
 
 /// A statement with what its compiler has collected.
 fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
-    let json_bytes = collected.json.bytes();
+    let made_bytes = collected.json.bytes() + collected.user_type_bytes;
     let json_values_bytes = collected.json.budget.taken();
     let (called, calls_from_json) = (std::mem::take(&mut collected.called), collected.reads_json);
     let markers = collected.into_markers()?;
     debug_assert!(plain.key_indexes.iter().all(|index| usize::from(*index) < markers.len()));
-    Ok(Prepared { markers, json_bytes, json_values_bytes, called, calls_from_json, ..plain })
+    Ok(Prepared { markers, made_bytes, json_values_bytes, called, calls_from_json, ..plain })
 }
 
 /// Whether every table of a statement is named with its keyspace.

@@ -11,14 +11,14 @@ use cql::frame::request::ValueList;
 use cql::frame::{Value, Version};
 use cql::limits::{
     JSON_COLUMN_BYTES, PLAN_TOKEN_BYTES, STATEMENT_BYTES_MAX, STATEMENT_MEMORY_BYTES_MAX,
-    TOKENS_MAX,
+    STATEMENT_TOKEN_BYTES, TOKENS_MAX,
 };
 use cql::plan::Page;
 use cql::prepare::{Statement, prepare};
 use messina_cql as cql;
 use model::options::KeyspaceOptions;
 use model::schema::{Schema, SchemaChange, TableBuilder, TableId};
-use model::types::CqlType;
+use model::types::{CqlType, UserType};
 use peak_alloc::PeakAlloc;
 use uuid::Uuid;
 
@@ -28,6 +28,11 @@ static MEMORY: PeakAlloc = PeakAlloc;
 fn schema() -> Schema {
     let int = || Arc::new(CqlType::Int);
     let ints = Arc::new(CqlType::List { element: int(), frozen: true });
+    let types = [("u", TYPE_FIELDS), ("wide_type", WIDE_TYPE_FIELDS)].map(|(name, count)| {
+        let fields = (0..count).map(|at| (format!("f{at}"), CqlType::Int));
+        UserType::new("ks", name, fields.collect())
+    });
+    let [narrow, _] = types.clone().map(Arc::new);
     let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
         .partition_key("k", CqlType::Int)
         .and_then(|t| t.regular("v", CqlType::Int))
@@ -36,6 +41,7 @@ fn schema() -> Schema {
         .and_then(|t| t.regular("s", CqlType::Set { element: int(), frozen: false }))
         .and_then(|t| t.regular("m", CqlType::Map { key: int(), value: int(), frozen: false }))
         .and_then(|t| t.regular("f", CqlType::List { element: ints, frozen: true }))
+        .and_then(|t| t.regular("u", CqlType::Udt { definition: narrow, frozen: true }))
         .and_then(TableBuilder::build)
         .unwrap();
     let wide = TableBuilder::new("ks", "wide", TableId(Uuid::from_u128(2)));
@@ -52,9 +58,14 @@ fn schema() -> Schema {
     let options = KeyspaceOptions::default();
     let keyspace = SchemaChange::CreateKeyspace { name: "ks".into(), options };
     let tables = [table, wide, rows].map(|table| SchemaChange::CreateTable(Box::new(table)));
-    Schema::of_changes([keyspace].into_iter().chain(tables)).unwrap()
+    let types = types.map(SchemaChange::CreateType);
+    Schema::of_changes([keyspace].into_iter().chain(types).chain(tables)).unwrap()
 }
 
+/// Fields of the user type `u`, which table `t` has a column of.
+const TYPE_FIELDS: usize = 100;
+/// Fields of the user type `wide_type`.
+const WIDE_TYPE_FIELDS: usize = 20_000;
 /// Columns of the table `wide`.
 const WIDE_COLUMNS: usize = 1000;
 
@@ -69,6 +80,7 @@ fn a_statement_takes_no_more_than_its_tokens_allow() {
     a_long_constant_takes_a_few_times_its_length(&schema);
     an_insert_of_json_takes_memory_for_each_column(&schema);
     tuples_before_an_empty_list_are_not_copied(&schema);
+    values_of_a_wide_type_take_memory_for_what_they_give(&schema);
     let insert = |column: &str| format!("INSERT INTO t (k, {column}) VALUES (1, ");
     let (mut worst, mut most_kept) = (0, 0);
     for (text, works) in [
@@ -81,6 +93,9 @@ fn a_statement_takes_no_more_than_its_tokens_allow() {
         (full("SELECT ", "v+v,", 4, "v FROM t"), true),
         (full("BEGIN BATCH ", "DELETE FROM t WHERE k=1;", 8, "APPLY BATCH"), true),
         (full("BEGIN BATCH ", "UPDATE t SET v=1 WHERE k=1;", 11, "APPLY BATCH"), true),
+        (full("SELECT ", "(u){f0:v},", 9, "v FROM t"), true),
+        (full("SELECT ", "(u)(v,v),", 9, "v FROM t"), true),
+        (full("BEGIN BATCH ", "UPDATE t SET u={f0:?} WHERE k=1;", 15, "APPLY BATCH"), true),
         (full(&(insert("l") + "["), "?,", 2, "1])"), false),
     ] {
         MEMORY.reset_peak_usage();
@@ -115,12 +130,31 @@ fn an_insert_of_json_takes_memory_for_each_column(schema: &Schema) {
         let columns = fit * WIDE_COLUMNS;
         println!("{one} {} bytes a column, {} kept", taken / columns, kept / columns);
         assert!(taken <= fit * each, "{one} {taken}");
-        assert!(kept <= prepared.json_bytes, "{one} {kept} of {}", prepared.json_bytes);
+        assert!(kept <= prepared.made_bytes, "{one} {kept} of {}", prepared.made_bytes);
         let refused = prepare(&batch(fit + 1), schema, Some("ks")).unwrap_err().to_string();
         assert!(
             refused.starts_with("the INSERT JSON statements of a batch take more"),
             "{refused}"
         );
+    }
+}
+
+/// Before: each value had a term for every field of its type: 5 GB for 16 KiB of text. And the cache of prepared
+/// statements counted 1 KB for a value of 80 KB.
+fn values_of_a_wide_type_take_memory_for_what_they_give(schema: &Schema) {
+    const VALUES: usize = 300;
+    // The schema keeps the order of the fields by name once it was asked for.
+    prepare("SELECT (wide_type){f0:1} FROM t", schema, Some("ks")).unwrap();
+    for (item, item_tokens) in [("(wide_type){f0:v},", 9), ("(wide_type){f19999:1},", 9)] {
+        let text = format!("SELECT {}v FROM t", item.repeat(VALUES));
+        MEMORY.reset_peak_usage();
+        let before = MEMORY.current_usage();
+        let prepared = prepare(&text, schema, Some("ks")).unwrap();
+        let (taken, kept) = (MEMORY.peak_usage() - before, MEMORY.current_usage() - before);
+        let tokens = (VALUES + 10) * item_tokens;
+        println!("{item} {} bytes, {} of them kept", taken / VALUES, kept / VALUES);
+        assert!(taken <= tokens * STATEMENT_TOKEN_BYTES + prepared.made_bytes, "{item} {taken}");
+        assert!(kept <= tokens * PLAN_TOKEN_BYTES + prepared.made_bytes, "{item} {kept}");
     }
 }
 

@@ -12,16 +12,19 @@
 //!    be is refused before it is put together.
 //! 2. The value is written in its wire form: a collection has the number of its elements before them, and each part has
 //!    its length before it, -1 for null. In a vector only parts without a fixed length have one.
-//! 3. Sets and maps are sorted, and of equal elements one stays (`collection.rs`).
+//! 3. Of a user type only the fields that are given have terms: a type may have tens of thousands, and a statement many
+//!    values of it.
+//! 4. Sets and maps are sorted, and of equal elements one stays (`collection.rs`).
 //!
 //! Not here: which type each part has (`infer.rs`), collections that are stored as a cell for each element
 //! (`plan/cells.rs`).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use model::CqlType;
 use model::limits::CELL_BYTES_MAX;
-use model::types::put_vector_element;
+use model::types::{UserType, put_vector_element};
 
 use super::collection::{put_list, sorted_map, sorted_set};
 use super::{Env, Evaluated, Term};
@@ -39,10 +42,39 @@ pub enum Build {
     Map(CqlType, Vec<Term>),
     /// `(a, b)`, whose parts may be the fields of a user-defined type.
     Tuple(Vec<Term>),
-    /// `{a: 1, b: 2}` of this user-defined type: its fields in order.
-    Udt(CqlType, Vec<Term>),
+    /// `{a: 1, b: 2}`: a value of a user type, of which a field that is not given is null.
+    Udt(GivenFields),
     /// `[a, b]` as a vector, whose elements have this type.
     Vector(CqlType, Vec<Term>),
+}
+
+/// The fields of a user type that a value gives, which may be few of very many.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenFields {
+    definition: Arc<UserType>,
+    frozen: bool,
+    /// The index of each field that is given, in order.
+    places: Box<[usize]>,
+    /// The value of each.
+    parts: Vec<Term>,
+}
+
+impl GivenFields {
+    /// A value of the type, frozen or not, that gives the fields of these indexes, which are in order.
+    pub(super) fn new(
+        definition: Arc<UserType>,
+        frozen: bool,
+        (places, parts): (Vec<usize>, Vec<Term>),
+    ) -> GivenFields {
+        GivenFields { definition, frozen, places: places.into(), parts }
+    }
+
+    /// All fields of the type in order, with the values of those that are given.
+    fn all(&self) -> impl Iterator<Item = Option<&Term>> {
+        let mut given = self.places.iter().zip(&self.parts).peekable();
+        let field = move |index| given.next_if(|(place, _)| **place == index).map(|(_, part)| part);
+        (0..self.definition.fields.len()).map(field)
+    }
 }
 
 impl Build {
@@ -53,7 +85,7 @@ impl Build {
             | Build::Set(_, parts)
             | Build::Map(_, parts)
             | Build::Tuple(parts)
-            | Build::Udt(_, parts)
+            | Build::Udt(GivenFields { parts, .. })
             | Build::Vector(_, parts) => parts,
         }
     }
@@ -65,7 +97,7 @@ impl Build {
             | Build::Set(_, parts)
             | Build::Map(_, parts)
             | Build::Tuple(parts)
-            | Build::Udt(_, parts)
+            | Build::Udt(GivenFields { parts, .. })
             | Build::Vector(_, parts) => parts.iter_mut().collect(),
         }
     }
@@ -73,18 +105,18 @@ impl Build {
     /// The bytes of the whole.
     pub(super) fn eval(&self, env: &impl Env) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        if let Build::Tuple(fields) | Build::Udt(_, fields) = self {
-            for (index, field) in fields.iter().enumerate() {
-                let value = field.eval(env)?;
-                check_bytes(out.len() + value.bytes().map_or(0, <[u8]>::len))?;
-                if value == Evaluated::Unset {
-                    self.check_unset(index)?;
-                }
-                writer::bytes(&mut out, value.bytes());
+        let what = match self {
+            Build::Tuple(parts) => {
+                self.put_fields(parts.iter().map(Some), env, &mut out)?;
+                return Ok(out);
             }
-            return Ok(out);
-        }
-        let what = if let Build::Vector(..) = self { "vectors" } else { "collections" };
+            Build::Udt(fields) => {
+                self.put_fields(fields.all(), env, &mut out)?;
+                return Ok(out);
+            }
+            Build::Vector(..) => "vectors",
+            Build::List(_) | Build::Set(..) | Build::Map(..) => "collections",
+        };
         let items = elements(self.parts(), what, env)?;
         let bytes = items.iter().map(|item| &item[..]);
         match self {
@@ -102,11 +134,29 @@ impl Build {
         Ok(out)
     }
 
+    /// Appends the fields of a tuple or of a user type; one that is not given is null.
+    fn put_fields<'t>(
+        &self,
+        fields: impl Iterator<Item = Option<&'t Term>>,
+        env: &impl Env,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        for (index, field) in fields.enumerate() {
+            let value = field.map_or(Ok(Evaluated::Null), |field| field.eval(env))?;
+            check_bytes(out.len() + value.bytes().map_or(0, <[u8]>::len))?;
+            if value == Evaluated::Unset {
+                self.check_unset(index)?;
+            }
+            writer::bytes(out, value.bytes());
+        }
+        Ok(())
+    }
+
     /// Refuses a part that was not set, but of a user type that is not frozen: there it is null.
     fn check_unset(&self, index: usize) -> Result<()> {
         match self {
-            Build::Udt(CqlType::Udt { frozen: false, .. }, _) => Ok(()),
-            Build::Udt(CqlType::Udt { definition, .. }, _) => Err(Error::invalid(format!(
+            Build::Udt(GivenFields { frozen: false, .. }) => Ok(()),
+            Build::Udt(GivenFields { definition, .. }) => Err(Error::invalid(format!(
                 "Invalid unset value for field '{}' of user defined type {}",
                 definition.fields[index].0, definition.name
             ))),

@@ -1,4 +1,5 @@
-//! What compiling a statement collects beside its terms: markers, JSON, and the functions that it calls.
+//! What compiling a statement collects beside its terms: markers, what values take that are longer than their text, and
+//! the functions that it calls.
 //!
 //! The statements of a batch share one: each goes on with what those before it have collected. Not here: how
 //! expressions are compiled (`compile.rs`).
@@ -15,6 +16,8 @@ pub struct Collected {
     pub(super) markers: Vec<Option<Marker>>,
     /// What its JSON texts take.
     pub(crate) json: KnownJson,
+    /// Bytes of its constants of user types, which have a null for each field that they do not give.
+    pub(crate) user_type_bytes: usize,
     /// What evaluating its constants has taken.
     pub(super) work: ExpressionWork,
     /// What users made and it calls.
@@ -31,6 +34,7 @@ impl Collected {
         Collected {
             markers: vec![None; markers],
             json: KnownJson::none(),
+            user_type_bytes: 0,
             work: ExpressionWork::default(),
             users: Vec::new(),
             called: Vec::new(),

@@ -18,7 +18,6 @@
 //! Not here: which literal a type takes (`literal.rs`), which function a call means (`resolve.rs`).
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::HashMap;
 
 use model::CqlType;
 
@@ -265,11 +264,10 @@ impl Draft<'_> {
             },
             (Form::Udt(fields), CqlType::Udt { definition, .. }) => {
                 // A field that the type does not have is refused by its name, when the value is made.
-                let types: HashMap<&str, &CqlType> =
-                    definition.fields.iter().map(|(name, ty)| (&name[..], ty)).collect();
-                let fits = fields
+                let known = fields
                     .iter()
-                    .filter_map(|(name, value)| types.get(name).map(|ty| value.fit(ty, resolve)));
+                    .filter_map(|(name, value)| definition.field(name).map(|(_, ty)| (value, ty)));
+                let fits = known.map(|(value, ty)| value.fit(ty, resolve));
                 worst(fits).min(Fit::Weak)
             }
             (Form::List(_) | Form::Set(_) | Form::Map(_) | Form::Udt(_), _) => Fit::No,

@@ -9,10 +9,9 @@
 //! Invariant: every term has the type that was expected, or the statement is refused in Cassandra's
 //! words. Not here: what is known upwards (`compile.rs`), which function a call means (`resolve.rs`).
 
-use std::collections::{HashMap, HashSet};
-
 use model::CqlType;
 
+use super::build::GivenFields;
 use super::collection::normalized;
 use super::compile::{Compiler, ExpectedType};
 use super::draft::{Draft, Fit, Form, Pending, type_fit};
@@ -262,13 +261,16 @@ impl Compiler<'_> {
     }
 
     fn tuple(&mut self, mut items: Vec<Draft<'_>>, to: &ExpectedType) -> Result<Term> {
-        let types: Vec<&CqlType> = match &to.ty {
-            CqlType::Tuple(types) => types.iter().collect(),
+        let given = items.len();
+        // Of a user type with very many fields only those that are given are looked at.
+        let (types, count): (Vec<&CqlType>, usize) = match &to.ty {
+            CqlType::Tuple(types) => (types.iter().take(given).collect(), types.len()),
             // A user type is a tuple whose fields have names, but parentheses around one value of it are parentheses.
             CqlType::Udt { definition, frozen: true }
                 if items.len() != 1 || fit(&items[0], &to.ty, self.table) != Fit::Exact =>
             {
-                definition.fields.iter().map(|(_, ty)| ty).collect()
+                let types = definition.fields.iter().take(given).map(|(_, ty)| ty);
+                (types.collect(), definition.fields.len())
             }
             // Parentheses around one value are only parentheses.
             _ if items.len() == 1 => return self.infer(items.remove(0), Some(to)),
@@ -279,16 +281,13 @@ impl Compiler<'_> {
                 )));
             }
         };
-        if items.len() > types.len() {
+        if given > count {
             return Err(Error::invalid(format!(
-                "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
-                to.name,
-                to.ty,
-                types.len(),
-                items.len()
+                "Invalid tuple literal for {}: too many elements. Type {} expects {count} but got {given}",
+                to.name, to.ty
             )));
         }
-        let mut parts = Vec::with_capacity(items.len());
+        let mut parts = Vec::with_capacity(given);
         for (index, (item, ty)) in items.into_iter().zip(types).enumerate() {
             let name = self.part_name(|| format!("{}[{index}]", to.name));
             self.check_part(&item, ty, || {
@@ -300,34 +299,38 @@ impl Compiler<'_> {
     }
 
     fn udt(&mut self, fields: Vec<(&str, Draft<'_>)>, to: &ExpectedType) -> Result<Term> {
-        let CqlType::Udt { definition, .. } = &to.ty else {
+        let CqlType::Udt { definition, frozen } = &to.ty else {
             return Err(Error::invalid(format!(
                 "Invalid user type literal for {} of type {}",
                 to.name, to.ty
             )));
         };
-        let known: HashSet<&str> = definition.fields.iter().map(|(name, _)| &name[..]).collect();
-        if let Some((unknown, _)) = fields.iter().find(|(name, _)| !known.contains(name)) {
-            return Err(Error::invalid(format!(
-                "Unknown field '{unknown}' in value of user defined type {}",
-                definition.name
-            )));
+        let mut given = Vec::with_capacity(fields.len());
+        for (name, value) in fields {
+            let Some((index, _)) = definition.field(name) else {
+                return Err(Error::invalid(format!(
+                    "Unknown field '{name}' in value of user defined type {}",
+                    definition.name
+                )));
+            };
+            given.push((index, value));
         }
         // Of a field that is given twice the last value stays.
-        let mut given: HashMap<&str, Draft<'_>> = fields.into_iter().collect();
-        let mut parts = Vec::with_capacity(definition.fields.len());
-        for (name, ty) in &definition.fields {
-            let Some(value) = given.remove(&name[..]) else {
-                parts.push(Term::null(ty.clone()));
-                continue;
-            };
+        given.reverse();
+        given.sort_by_key(|(index, _)| *index);
+        given.dedup_by_key(|(index, _)| *index);
+        let (mut places, mut parts) = (Vec::new(), Vec::new());
+        for (index, value) in given {
+            let (name, ty) = &definition.fields[index];
             self.check_part(&value, ty, || {
                 format!("user type literal for {}: field {name}", to.name)
             })?;
             let name = self.part_name(|| format!("{}.{name}", to.name));
             parts.push(self.infer(value, Some(&ExpectedType::new(name, ty.clone())))?);
+            places.push(index);
         }
-        Ok(built(Build::Udt(to.ty.clone(), parts), to))
+        let fields = GivenFields::new(definition.clone(), *frozen, (places, parts));
+        Ok(built(Build::Udt(fields), to))
     }
 
     /// Refuses a part of a literal that is not of its type.
@@ -369,7 +372,12 @@ impl Compiler<'_> {
         self.json().budget = bindings.json_budget;
         self.collected.work = bindings.work;
         match value {
-            Ok(Some(bytes)) => Ok(Term::constant(bytes, term.ty)),
+            Ok(Some(bytes)) => {
+                if matches!(&term.kind, Kind::Build(build) if matches!(**build, Build::Udt(_))) {
+                    self.collected.user_type_bytes += bytes.len();
+                }
+                Ok(Term::constant(bytes, term.ty))
+            }
             Ok(None) => Ok(Term::null(term.ty)),
             Err(error) if self.collected.work.is_over() => Err(error),
             Err(_) => Ok(term),

@@ -219,6 +219,40 @@ fn the_common_type_of_many_items_is_found_in_time_in_proportion_to_their_number(
     assert!((20_000..20_000 * 20).contains(&steps), "{steps} tries of a type for an item");
 }
 
+#[test]
+fn a_value_of_a_wide_type_has_a_null_for_each_field_that_it_does_not_give() {
+    let mut db = database();
+    let fields: Vec<String> = (0..40).map(|at| format!("f{at} int")).collect();
+    db.ok(&format!("CREATE TYPE w ({}, inner frozen<u>)", fields.join(", ")));
+    let ty = |frozen| {
+        let definition = db.schema.keyspace("ks").unwrap().types["w"].clone();
+        CqlType::Udt { definition, frozen }
+    };
+    let mut values = ValueList::new();
+    values.push(crate::frame::Value::Bytes(&7i32.to_be_bytes()));
+    values.push(crate::frame::Value::Unset);
+    let given = |text: &str, ty: &CqlType| {
+        let shown = shown(&term(&db, text, ty).expect(text), &values);
+        let is_null = |field: &&str| field.ends_with(": null");
+        let fields: Vec<&str> = shown.trim_matches(['{', '}']).split(", ").collect();
+        assert_eq!(fields.len(), 41 + usize::from(text.contains("inner")), "{shown}");
+        fields.into_iter().filter(|field| !is_null(field)).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(
+        given("{f39: ?, f2: 1, f10: 5, f2: 3}", &ty(true)),
+        r#""f2": 3, "f10": 5, "f39": 7"#
+    );
+    assert_eq!(
+        given("{f0: 1, inner: {b: 'x', a: ?}}", &ty(true)),
+        r#""f0": 1, "inner": {"a": 7, "b": "x""#
+    );
+    assert_eq!(given("{f30: ?, f7: ?}", &ty(false)), r#""f30": 7"#);
+    let refused = |text: &str| term(&db, text, &ty(true)).expect_err(text).to_string();
+    assert_eq!(refused("{f1: 'a', f40: 1}"), "Unknown field 'f40' in value of user defined type w");
+    let wrong = "Invalid user type literal for c: field f1 is not of type int";
+    assert_eq!(refused("{f30: 'a', f1: 'a'}"), wrong);
+}
+
 /// Before: each of some ninety ways to add read the number again, so that 16 KiB of text held a core for seconds.
 #[test]
 fn the_type_of_a_literal_is_found_once() {

@@ -274,8 +274,8 @@ fn what_from_json_makes_is_bounded_and_counted() {
     let calls = vec![format!("from_json('{list}')"); 8].join(", ");
     let select = format!("SELECT p FROM t WHERE a IN ({calls}) ALLOW FILTERING");
     let prepared = prepare(&select, &db.schema, Some("ks")).expect("it is right");
-    assert!(prepared.json_bytes >= 14 << 20, "{}", prepared.json_bytes);
-    assert!(prepared.json_bytes <= 17 << 20, "{}", prepared.json_bytes);
+    assert!(prepared.made_bytes >= 14 << 20, "{}", prepared.made_bytes);
+    assert!(prepared.made_bytes <= 17 << 20, "{}", prepared.made_bytes);
     let refused = db.err(&select);
     assert!(refused.contains(OF_ONE_STATEMENT), "{refused}");
     let calls = ["from_json(:a)"; 8].join(", ");

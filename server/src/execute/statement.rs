@@ -231,7 +231,7 @@ impl ServerStatement {
         let described = self.result_columns(Version::V5).specs().len() * self.result.len();
         let of_markers = self.marker_columns(Version::V5).specs().len() * self.markers.len();
         let markers = 128 * self.markers().len() + of_markers;
-        texts + plan + markers + described + self.compiled.json_bytes
+        texts + plan + markers + described + self.compiled.made_bytes
     }
 
     /// What its executions are counted by.
@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn what_a_statement_keeps_of_json_is_counted() {
         let of_json = compiled("INSERT INTO ks.t JSON '{\"k\": 1}'", &["a", "b", "c"]);
-        assert!(of_json.compiled.json_bytes >= 4 * cql::limits::JSON_COLUMN_BYTES + 4);
-        assert!(of_json.bytes() >= PLAN_BYTES + of_json.compiled.json_bytes);
+        assert!(of_json.compiled.made_bytes >= 4 * cql::limits::JSON_COLUMN_BYTES + 4);
+        assert!(of_json.bytes() >= PLAN_BYTES + of_json.compiled.made_bytes);
     }
 }
