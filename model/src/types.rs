@@ -10,12 +10,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use user_type::NewUserType;
+use user_type::{Extent, NewUserType};
 
 use crate::limits::{
     CUSTOM_TYPE_LEVELS, TYPE_BYTES_MAX, TYPE_DEPTH_MAX, TYPE_PART_BYTES, USER_TYPE_LEVELS,
     VECTOR_DIMENSIONS_MAX,
 };
+use crate::steps::step;
 use crate::{Error, Result};
 
 /// A type of a column, a bind marker, a term.
@@ -241,12 +242,23 @@ impl CqlType {
 
     /// Refuses a type nested too deep or a vector too long.
     pub fn check_limits(&self) -> Result<()> {
-        self.check_parts(TYPE_DEPTH_MAX, &mut { TYPE_BYTES_MAX })
+        self.check_parts(TYPE_DEPTH_MAX, &mut { TYPE_BYTES_MAX }).map(|_| ())
     }
 
-    /// `bytes_left` is what the description may still take: the walk ends when it is spent, however often user types
-    /// multiply each other.
-    fn check_parts(&self, levels_left: u32, bytes_left: &mut usize) -> Result<()> {
+    /// The levels that the type takes. `bytes_left` is what the description may still take: the walk ends when it is
+    /// spent, however often user types multiply each other. A user type that was walked is not walked again, unless to
+    /// say what of it is too much.
+    fn check_parts(&self, levels_left: u32, bytes_left: &mut usize) -> Result<u32> {
+        step(1);
+        let bytes_before = *bytes_left;
+        if let CqlType::Udt { definition, .. } = self
+            && let Some(extent) = definition.extent()
+            && extent.levels <= levels_left
+            && extent.bytes <= bytes_before
+        {
+            *bytes_left -= extent.bytes;
+            return Ok(extent.levels);
+        }
         let mut spend = |bytes: usize| {
             let left = bytes_left.checked_sub(bytes);
             left.map(|left| *bytes_left = left).ok_or_else(|| {
@@ -279,7 +291,15 @@ impl CqlType {
             CqlType::Custom(custom) => custom.check_aliases()?,
             _ => {}
         }
-        self.parts().into_iter().try_for_each(|part| part.check_parts(left, bytes_left))
+        let mut inside = 0;
+        for part in self.parts() {
+            inside = part.check_parts(left, bytes_left)?.max(inside);
+        }
+        let levels = levels + inside;
+        if let CqlType::Udt { definition, .. } = self {
+            definition.keep_extent(Extent { levels, bytes: bytes_before - *bytes_left });
+        }
+        Ok(levels)
     }
 
     /// Whether `value` is one of this type's; the error begins as Cassandra's.
@@ -394,5 +414,5 @@ pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};
 pub use name::{Name, RESERVED_WORDS};
 pub use similarity::{Similarity, cosine, cosine_of_short, dot_product, floats, square_distance};
-pub use user_type::UserType;
+pub use user_type::{Redefined, UserType};
 pub use vector::{current_form, put_vector_element, vector_elements};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use model::limits::TYPE_NAME_BYTES_MAX;
 use model::schema::{Keyspace, SchemaChange, Table};
-use model::types::{CqlType, UserType};
+use model::types::{CqlType, Redefined, UserType};
 
 use super::{Ddl, DdlContext, Object};
 use crate::error::{Error, Result};
@@ -274,14 +274,14 @@ fn check_users(keyspace: &Keyspace, changed: &UserType, tables: &[Table]) -> Res
 
 /// The tables whose columns hold the type, with its new definition.
 fn tables_after(keyspace: &Keyspace, changed: &UserType) -> Vec<Table> {
-    let mut tables = Vec::new();
-    for table in keyspace.tables.values() {
+    let new = Redefined::new(Arc::new(changed.clone()));
+    let holders = keyspace.tables.values().filter(|table| table.holds(&changed.name));
+    let tables = holders.map(|table| {
         let mut table = Table::clone(table);
-        if table.replace_user_type(changed) {
-            tables.push(table);
-        }
-    }
-    tables
+        table.replace_user_type(&new);
+        table
+    });
+    tables.collect()
 }
 
 pub(super) fn drop(context: &DdlContext<'_>, name: &QualifiedName, if_exists: bool) -> Result<Ddl> {

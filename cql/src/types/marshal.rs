@@ -70,7 +70,7 @@ fn with_known(ty: &CqlType, keyspace: &str, schema: &Schema) -> Result<CqlType> 
         keyspace.types.get(&spelled.name).filter(|known| known.fields == spelled.fields).cloned()
     };
     check_known(ty, &known)?;
-    Ok(ty.with_user_types(&known))
+    Ok(ty.with_user_types(&|spelled| known(spelled)))
 }
 
 fn check_known(ty: &CqlType, known: &dyn Fn(&UserType) -> Option<Arc<UserType>>) -> Result<()> {

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::table::check_name;
 use super::{FunctionKey, Keyspace, Schema, Table, TableId, UserAggregate, UserFunction};
 use crate::options::KeyspaceOptions;
-use crate::types::UserType;
+use crate::types::{Redefined, UserType};
 use crate::{Error, Result};
 
 /// One step from a schema to the next.
@@ -271,8 +271,9 @@ impl Keyspace {
     /// Gives a type, and what is made of it, another definition; tables come with the change.
     fn replace_type(&mut self, definition: &UserType) {
         let shared = Arc::new(definition.clone());
+        let new = Redefined::new(shared.clone());
         for other in self.types.values_mut() {
-            *other = Arc::new(other.with_user_type(&shared));
+            *other = new.definition(other);
         }
         for function in self.functions.values_mut() {
             *function = Arc::new(function.with_user_type(&shared));

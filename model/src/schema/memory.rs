@@ -19,6 +19,7 @@ use std::mem::size_of;
 use std::sync::Arc;
 
 use super::{Column, Index, Schema, Table, UserAggregate, UserFunction};
+use crate::steps::step;
 use crate::types::{CqlType, UserType};
 
 /// What an allocation takes beside its bytes: counts of an `Arc`, and what an allocator rounds up.
@@ -144,6 +145,11 @@ fn of_type(ty: &CqlType) -> usize {
 
 /// What a user type has on the heap.
 fn of_definition(definition: &UserType) -> usize {
+    definition.heap_bytes(|| of_fields(definition))
+}
+
+fn of_fields(definition: &UserType) -> usize {
+    step(definition.fields.len());
     let field = |(name, ty): &(String, CqlType)| {
         size_of::<String>() + ALLOCATION_BYTES + name.len() + size_of::<CqlType>() + of_type(ty)
     };

@@ -26,7 +26,7 @@ use super::ViewDefinition;
 use crate::limits::{COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::options::TableOptions;
 use crate::steps::step;
-use crate::types::{CqlType, UserType};
+use crate::types::{CqlType, Redefined};
 use crate::{Error, Result};
 
 /// What tells tables apart for as long as their data exists.
@@ -304,17 +304,20 @@ impl Table {
         in_elements || self.clustering().iter().any(|column| column.ty.mentions(user_type))
     }
 
-    /// Gives columns, dropped ones too, the new definition of a user type; whether any holds it.
-    pub fn replace_user_type(&mut self, new: &UserType) -> bool {
-        let new = Arc::new(new.clone());
-        let mut any = false;
+    /// Whether a column, dropped ones too, holds the user type.
+    pub fn holds(&self, user_type: &str) -> bool {
+        let dropped = self.dropped.iter().map(|dropped| &dropped.column);
+        self.columns.iter().chain(dropped).any(|column| column.ty.mentions(user_type))
+    }
+
+    /// Gives columns, dropped ones too, the new definition of a user type.
+    pub fn replace_user_type(&mut self, new: &Redefined) {
         let dropped = self.dropped.iter_mut().map(|dropped| &mut dropped.column);
-        let columns = self.columns.iter_mut().chain(dropped);
-        for column in columns.filter(|column| column.ty.mentions(&new.name)) {
-            column.ty = column.ty.with_user_type(&new);
-            any = true;
+        for column in self.columns.iter_mut().chain(dropped) {
+            if column.ty.mentions(new.name()) {
+                column.ty = new.of(&column.ty);
+            }
         }
-        any
     }
 
     pub(super) fn new_column(
