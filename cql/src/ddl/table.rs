@@ -363,10 +363,8 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
             };
             view::check_drops(context, old, columns)?;
             // A column that is named twice is dropped once.
-            let columns: BTreeSet<&String> = columns.iter().collect();
-            columns
-                .into_iter()
-                .try_for_each(|column| drop_column(&mut table, column, *if_exists, at))?;
+            let columns: BTreeSet<&str> = columns.iter().map(String::as_str).collect();
+            drop_columns(&mut table, columns, *if_exists, at)?;
         }
         TableChange::Rename { if_exists, names } => {
             // Each is a column of the table as it was: names that are given here do not count.
@@ -468,7 +466,20 @@ fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Resu
     Ok(())
 }
 
-fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Result<()> {
+/// Drops columns, each of which is looked at first: whether one may go has nothing to do with the others.
+fn drop_columns(
+    table: &mut Table,
+    mut columns: BTreeSet<&str>,
+    if_exists: bool,
+    at: i64,
+) -> Result<()> {
+    columns.iter().try_for_each(|column| check_dropped(table, column, if_exists))?;
+    columns.retain(|column| table.column(column).is_some());
+    Ok(table.drop_columns(&columns, at)?)
+}
+
+/// Refuses to drop a column that has to stay, or that is not there unless it need not be.
+fn check_dropped(table: &Table, column: &str, if_exists: bool) -> Result<()> {
     compact::check_dropped(table, column)?;
     match table.column(column) {
         None if if_exists => Ok(()),
@@ -480,10 +491,7 @@ fn drop_column(table: &mut Table, column: &str, if_exists: bool, at: i64) -> Res
         Some(Column { ty: ty @ CqlType::Udt { frozen: false, .. }, .. }) => {
             Err(Error::invalid(format!("Cannot drop non-frozen column {column} of user type {ty}")))
         }
-        Some(known) => {
-            refuse_indexed(table, known, "Cannot drop")?;
-            Ok(table.drop_column(column, at)?)
-        }
+        Some(known) => refuse_indexed(table, known, "Cannot drop"),
     }
 }
 
