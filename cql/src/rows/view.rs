@@ -11,14 +11,14 @@
 //!    on begin at the mark before what is wanted: a SELECT may name thousands of elements of one map.
 //!    Cells that these walks pass are counted, and those of the static row that are passed for the slots.
 //! 2. Values of the clustering key are decoded once a row, into memory that is kept. Values of the partition key are
-//!    found when they are asked for.
+//!    found when they are asked for; of a key of many columns all at once, if a second one is, and they are counted.
 //!
 //! Invariants: wanted columns ascend, as cells do; values of cells are lent from where the row lies. Not here: what
 //! terms make of cells (`source.rs`), which columns are wanted (`expr/row.rs`).
 
 use std::cell::OnceCell;
 
-use model::key::partition_key_value;
+use model::key::{partition_key_value, partition_key_values};
 use model::read::PartitionRef;
 use model::row::{Cell, Cells, ClusteringReader, RowRef, Written};
 use model::schema::{Column, ColumnId, Table};
@@ -36,6 +36,9 @@ const INLINE: usize = 16;
 const MARKED_CELLS: usize = 64;
 /// A row of fewer bytes has no marks: a walk over it is short.
 const MARKED_ROW_BYTES: usize = 2 << 10;
+
+/// A partition key of more columns has its values in a list, once a row asks for a second one.
+const KEY_COLUMNS_FEW: usize = 16;
 
 /// A place in a row, before a cell of this column and path.
 struct Mark<'r> {
@@ -111,6 +114,45 @@ fn fill<'r>(slots: &mut [Option<Cell<'r>>], row: RowRef<'r>, wanted: &[ColumnId]
     passed
 }
 
+/// The values of the partition key of one row, of a key of many columns as a list once a second one is asked for: to
+/// find one, all before it are passed.
+#[derive(Default)]
+struct KeyValues<'r> {
+    /// Columns of the key.
+    columns: usize,
+    /// Whether one was asked for.
+    is_second: std::cell::Cell<bool>,
+    all: OnceCell<Vec<&'r [u8]>>,
+}
+
+impl<'r> KeyValues<'r> {
+    fn new(columns: usize) -> KeyValues<'r> {
+        KeyValues { columns, ..KeyValues::default() }
+    }
+
+    #[inline]
+    fn get(&self, key: &'r [u8], index: usize, work: &ExpressionWork) -> Result<&'r [u8]> {
+        match self.columns > KEY_COLUMNS_FEW {
+            true => self.get_of_many(key, index, work),
+            false => Ok(partition_key_value(key, self.columns, index)?),
+        }
+    }
+
+    fn get_of_many(&self, key: &'r [u8], index: usize, work: &ExpressionWork) -> Result<&'r [u8]> {
+        if !self.is_second.replace(true) {
+            step(index);
+            work.note_cells(index);
+            return Ok(partition_key_value(key, self.columns, index)?);
+        }
+        let all = self.all.get_or_init(|| {
+            step(self.columns);
+            work.note_cells(self.columns);
+            partition_key_values(key, self.columns).map_while(Result::ok).collect()
+        });
+        Ok(all.get(index).copied().ok_or(model::Error::Malformed("partition key"))?)
+    }
+}
+
 /// Where one value lies in the decoded clustering key.
 type Span = (usize, usize);
 
@@ -169,7 +211,7 @@ pub(super) struct RowParts<'r> {
 pub struct RowView<'r> {
     /// What the view is made of.
     pub(super) parts: RowParts<'r>,
-    key_columns: usize,
+    key: KeyValues<'r>,
     cells: Slots<'r>,
     static_cells: Vec<Option<Cell<'r>>>,
     marks: Marks<'r>,
@@ -180,10 +222,9 @@ impl<'r> RowView<'r> {
     /// The view of a row before its cells are [found](RowView::find).
     #[inline(always)]
     pub(super) fn new(table: &Table, parts: RowParts<'r>) -> RowView<'r> {
-        let key_columns = table.partition_key().len();
         RowView {
             parts,
-            key_columns,
+            key: KeyValues::new(table.partition_key().len()),
             cells: Slots::new(),
             static_cells: Vec::new(),
             marks: Marks::default(),
@@ -209,7 +250,7 @@ impl<'r> RowView<'r> {
 
     /// A value of the partition key.
     pub fn partition_value(&self, index: usize) -> Result<&'r [u8]> {
-        Ok(partition_key_value(self.parts.partition.key, self.key_columns, index)?)
+        self.key.get(self.parts.partition.key, index, self.parts.work)
     }
 
     /// The token of the partition.
