@@ -290,7 +290,7 @@ impl CompiledSelect {
 fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
     let made_bytes = collected.json.bytes() + collected.user_type_bytes;
     let json_values_bytes = collected.json.budget.taken();
-    let (called, calls_from_json) = (std::mem::take(&mut collected.called), collected.reads_json);
+    let (called, calls_from_json) = (collected.take_called(), collected.reads_json);
     let markers = collected.into_markers()?;
     debug_assert!(plain.key_indexes.iter().all(|index| usize::from(*index) < markers.len()));
     Ok(Prepared { markers, made_bytes, json_values_bytes, called, calls_from_json, ..plain })

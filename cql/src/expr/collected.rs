@@ -4,7 +4,9 @@
 //! The statements of a batch share one: each goes on with what those before it have collected. Not here: how
 //! expressions are compiled (`compile.rs`).
 
-use super::function::{CalledName, UserCallee};
+use std::collections::HashSet;
+
+use super::function::{CalledName, CalledNames};
 use super::work::ExpressionWork;
 use crate::bind::Marker;
 use crate::error::{Error, Result};
@@ -20,10 +22,10 @@ pub struct Collected {
     pub(crate) user_type_bytes: usize,
     /// What evaluating its constants has taken.
     pub(super) work: ExpressionWork,
-    /// What users made and it calls.
-    pub(super) users: Vec<UserCallee>,
-    /// The names of the functions that it calls.
-    pub(crate) called: Vec<CalledName>,
+    /// The names, without keyspaces, of the functions of users that it calls.
+    pub(super) users: HashSet<String>,
+    /// The names that it calls.
+    pub(super) called: CalledNames,
     /// Whether it calls `from_json`.
     pub(crate) reads_json: bool,
 }
@@ -36,10 +38,15 @@ impl Collected {
             json: KnownJson::none(),
             user_type_bytes: 0,
             work: ExpressionWork::default(),
-            users: Vec::new(),
-            called: Vec::new(),
+            users: HashSet::new(),
+            called: CalledNames::default(),
             reads_json: false,
         }
+    }
+
+    /// The names that the statement calls, which are taken out of this.
+    pub(crate) fn take_called(&mut self) -> Vec<CalledName> {
+        std::mem::take(&mut self.called).into_names()
     }
 
     /// The markers, all of which must have a type.

@@ -12,15 +12,14 @@
 //! (`resolve.rs`), the terms of a relation (`restrict`).
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use model::CqlType;
 use model::schema::{Column, ColumnId, ColumnKind, Schema, Table};
 
 use super::collected::Collected;
 use super::draft::{Callee, Constant, Draft, Form, Pending, Style};
-use super::function::{
-    self, Aggregate, Body, CASTS, COUNT_ROWS, CalledName, Function, Gives, NEGATION,
-};
+use super::function::{self, Aggregate, Body, CASTS, COUNT_ROWS, Function, Gives, NEGATION};
 use super::name::undefined;
 use super::resolve::resolve;
 use super::row::{InStatic, Source, StampKind, Wanted};
@@ -98,7 +97,7 @@ impl<'a> Compiler<'a> {
 
     /// Whether an unqualified call of this name was one of a user's function.
     pub fn calls_user(&self, name: &str) -> bool {
-        self.collected.users.iter().any(|user| user.name() == name)
+        self.collected.users.contains(name)
     }
 
     /// Gives a marker its type. `named` is its name, unless it was written with one.
@@ -282,7 +281,7 @@ impl<'a> Compiler<'a> {
     ) -> Result<Form<'e>> {
         let arguments = self.drafts(arguments.iter().copied())?;
         let built_in = Some((function, function.names[0]));
-        self.call(Callee { built_in, users: Vec::new(), style }, arguments)
+        self.call(Callee { built_in, users: Arc::default(), style }, arguments)
     }
 
     /// `CAST(inner AS name)`. In a selection a cast to the type it has is no cast.
@@ -303,7 +302,7 @@ impl<'a> Compiler<'a> {
             .find(gives)
             .ok_or_else(|| Error::invalid(format!("{inner} cannot be cast to {name}")))?;
         let built_in = Some((function, function.names[0]));
-        self.call(Callee { built_in, users: Vec::new(), style: Style::Cast }, vec![argument])
+        self.call(Callee { built_in, users: Arc::default(), style: Style::Cast }, vec![argument])
     }
 
     /// Compiles a call by name: `f(a, b)`.
@@ -317,11 +316,7 @@ impl<'a> Compiler<'a> {
         let of_system = name.keyspace.as_deref().is_none_or(|keyspace| keyspace == "system");
         let built_in = if of_system { function::find(&name.name) } else { None };
         let keyspace = name.keyspace.as_deref().unwrap_or(&self.table.keyspace);
-        let called = CalledName::of(keyspace, &name.name, self.schema);
-        let users = called.candidates.clone();
-        if !self.collected.called.contains(&called) {
-            self.collected.called.push(called);
-        }
+        let users = self.collected.called.call(keyspace, &name.name, self.schema);
         if built_in.is_none() && users.is_empty() {
             return Err(self.unknown(name));
         }
@@ -372,7 +367,11 @@ impl<'a> Compiler<'a> {
         signature: &Signature,
         arguments: Vec<Draft<'_>>,
     ) -> Result<Vec<Term>> {
-        self.collected.users.extend(signature.user.clone());
+        if let Some(user) = &signature.user
+            && !self.collected.users.contains(user.name())
+        {
+            self.collected.users.insert(user.name().to_owned());
+        }
         let mut terms = Vec::with_capacity(arguments.len());
         for (argument, ty) in arguments.into_iter().zip(&signature.arguments) {
             let index = terms.len();

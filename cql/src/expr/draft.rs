@@ -18,6 +18,7 @@
 //! Not here: which literal a type takes (`literal.rs`), which function a call means (`resolve.rs`).
 
 use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
 
 use model::CqlType;
 
@@ -101,7 +102,7 @@ pub(super) struct Callee {
     /// The built-in function of this name, and which of its names was written.
     pub(super) built_in: Option<(&'static Function, &'static str)>,
     /// What users made of this name, which is looked at first.
-    pub(super) users: Vec<UserCallee>,
+    pub(super) users: Arc<[UserCallee]>,
     /// How the call was written: by name or as an operator.
     pub(super) style: Style,
 }

@@ -34,6 +34,7 @@ pub use json::json_text;
 use model::CqlType;
 pub(super) use table::{CASTS, COUNT_ROWS, NEGATION};
 pub use table::{find, of_operator};
+pub(super) use user::CalledNames;
 pub use user::{
     AggregateFunctions, CalledName, NoUserFunctions, UserCallee, UserFunctions, failure,
 };

@@ -83,9 +83,15 @@ static NUMBER_PAIRS: [[[CqlType; 2]; 9]; 9] = [
 struct Overload {
     function: &'static Function,
     name: &'static str,
-    user: Option<UserCallee>,
-    arguments: Cow<'static, [CqlType]>,
-    result: CqlType,
+    types: Types,
+}
+
+/// The types of one way to call a function.
+enum Types {
+    /// Of a built-in one.
+    Of { arguments: Cow<'static, [CqlType]>, result: CqlType },
+    /// Those of what a user made. They are not copied for each call: a name may have a thousand overloads.
+    OfUser(UserCallee),
 }
 
 /// A built-in function, and which of its names was written.
@@ -104,37 +110,63 @@ impl Overload {
             Gives::Wider => wider(&arguments[0], &arguments[1]),
             Gives::Receiver => unreachable!("its receiver says it"),
         };
-        Overload { function, name, user: None, arguments, result }
+        Overload { function, name, types: Types::Of { arguments, result } }
     }
 
     fn of_user(user: &UserCallee) -> Overload {
-        let (arguments, result) = (user.arguments().into(), user.result());
-        Overload {
-            function: user.function(),
-            name: "",
-            user: Some(user.clone()),
-            arguments,
-            result,
-        }
+        Overload { function: user.function(), name: "", types: Types::OfUser(user.clone()) }
     }
 
     fn signature(self) -> Signature {
-        let Overload { function, name, user, arguments, result } = self;
-        Signature { function, name, user, arguments: arguments.into_owned(), result }
+        let Overload { function, name, types } = self;
+        let (user, arguments, result) = match types {
+            Types::Of { arguments, result } => (None, arguments.into_owned(), result),
+            Types::OfUser(user) => {
+                let arguments = (0..user.argument_count()).map(|at| user.argument(at).clone());
+                let (arguments, result) = (arguments.collect(), user.result().clone());
+                (Some(user), arguments, result)
+            }
+        };
+        Signature { function, name, user, arguments, result }
     }
 
     /// Its name with its keyspace.
     fn shown(&self) -> String {
-        self.user.as_ref().map_or_else(|| format!("system.{}", self.name), UserCallee::shown)
+        match &self.types {
+            Types::Of { .. } => format!("system.{}", self.name),
+            Types::OfUser(user) => user.shown(),
+        }
+    }
+
+    fn argument_count(&self) -> usize {
+        match &self.types {
+            Types::Of { arguments, .. } => arguments.len(),
+            Types::OfUser(user) => user.argument_count(),
+        }
+    }
+
+    /// The types of its arguments.
+    fn arguments(&self) -> impl Iterator<Item = &CqlType> {
+        (0..self.argument_count()).map(|at| match &self.types {
+            Types::Of { arguments, .. } => &arguments[at],
+            Types::OfUser(user) => user.argument(at),
+        })
+    }
+
+    fn result(&self) -> &CqlType {
+        match &self.types {
+            Types::Of { result, .. } => result,
+            Types::OfUser(user) => user.result(),
+        }
     }
 
     /// How well arguments fit.
     fn fit(&self, arguments: &[Draft<'_>], table: &Table) -> Fit {
-        if self.arguments.len() != arguments.len() {
+        if self.argument_count() != arguments.len() {
             return Fit::No;
         }
         let mut fit = Fit::Exact;
-        for (argument, ty) in arguments.iter().zip(self.arguments.iter()) {
+        for (argument, ty) in arguments.iter().zip(self.arguments()) {
             match argument.fit(ty, &|call, to| resolve_pending(call, to, table)) {
                 Fit::No => return Fit::No,
                 part => fit = fit.min(part),
@@ -171,7 +203,7 @@ pub(super) fn resolve(
     }
     let mut weak = Vec::new();
     for overload in overloads {
-        if receiver.is_some_and(|to| type_fit(&overload.result, to) == Fit::No) {
+        if receiver.is_some_and(|to| type_fit(overload.result(), to) == Fit::No) {
             continue;
         }
         match overload.fit(arguments, table) {
@@ -187,7 +219,7 @@ pub(super) fn resolve(
         let has_marker = arguments.iter().any(|argument| argument.is_marker());
         let of_receiver = receiver.filter(|_| callee.is_operator() && !has_marker);
         let wanted = weak.iter().position(|overload| {
-            overload.arguments.iter().all(|argument| Some(argument) == of_receiver)
+            overload.arguments().all(|argument| Some(argument) == of_receiver)
         });
         return match wanted {
             Some(index) => Ok(weak.swap_remove(index).signature()),
@@ -298,7 +330,7 @@ fn infer(
     Ok(match (&function.gives, receiver) {
         (Gives::Receiver, Some(result)) => {
             let (arguments, result) = (types.into(), result.clone());
-            Overload { function, name, user: None, arguments, result }
+            Overload { function, name, types: Types::Of { arguments, result } }
         }
         (Gives::Receiver, None) => {
             return Err(Error::invalid(format!(
@@ -333,15 +365,15 @@ fn of_parts(gives: &Gives, collection: &CqlType) -> CqlType {
 
 /// Refuses arguments that the only way to call a function does not take.
 fn check_only(only: &Overload, arguments: &[Draft<'_>], table: &Table) -> Result<()> {
-    if only.arguments.len() != arguments.len() {
+    if only.argument_count() != arguments.len() {
         return Err(Error::invalid(format!(
             "Invalid number of arguments in call to function {}: {} required but {} provided",
             only.shown(),
-            only.arguments.len(),
+            only.argument_count(),
             arguments.len()
         )));
     }
-    for (index, (argument, ty)) in arguments.iter().zip(only.arguments.iter()).enumerate() {
+    for (index, (argument, ty)) in arguments.iter().zip(only.arguments()).enumerate() {
         if fit(argument, ty, table) == Fit::No {
             return Err(Error::invalid(format!(
                 "Type error: {} cannot be passed as argument {index} of function {} of type {}",

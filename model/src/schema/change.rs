@@ -275,10 +275,13 @@ impl Keyspace {
         for other in self.types.values_mut() {
             *other = new.definition(other);
         }
-        for function in self.functions.values_mut() {
+        // The others stay what they are: whether statements that call them are as they were is seen without a look at
+        // their bodies.
+        let name = &*definition.name;
+        for function in self.functions.values_mut().filter(|one| one.mentions(name)) {
             *function = Arc::new(function.with_user_type(&shared));
         }
-        for aggregate in self.aggregates.values_mut() {
+        for aggregate in self.aggregates.values_mut().filter(|one| one.mentions(name)) {
             *aggregate = Arc::new(aggregate.with_user_type(&shared));
         }
         self.types.insert(definition.name.clone(), shared);

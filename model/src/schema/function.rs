@@ -56,7 +56,7 @@ impl FunctionKey {
 }
 
 /// A scalar function that a user wrote.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserFunction {
     /// Name of the keyspace.
     pub keyspace: String,
@@ -85,6 +85,11 @@ impl UserFunction {
         self.arguments.iter().map(|(_, ty)| ty)
     }
 
+    /// Whether the user type is in one of its types.
+    pub(super) fn mentions(&self, user_type: &str) -> bool {
+        self.types().chain([&self.result]).any(|ty| ty.mentions(user_type))
+    }
+
     /// The same over another definition of a user type.
     pub(super) fn with_user_type(&self, definition: &Arc<UserType>) -> UserFunction {
         let of = |(name, ty): &(String, CqlType)| (name.clone(), ty.with_user_type(definition));
@@ -97,7 +102,7 @@ impl UserFunction {
 }
 
 /// An aggregate that a user made of functions.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserAggregate {
     /// Name of the keyspace, which is that of its functions, too.
     pub keyspace: String,
@@ -148,6 +153,11 @@ impl UserAggregate {
         self.state_key() == *function
             || self.final_key().as_ref() == Some(function)
             || self.reduce_key().as_ref() == Some(function)
+    }
+
+    /// Whether the user type is in one of its types.
+    pub(super) fn mentions(&self, user_type: &str) -> bool {
+        self.arguments.iter().chain([&self.state, &self.result]).any(|ty| ty.mentions(user_type))
     }
 
     /// The same over another definition of a user type.

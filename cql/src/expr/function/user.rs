@@ -12,6 +12,7 @@
 //!
 //! Not here: which one a call means (`resolve.rs`), the languages and their limits (`functions`).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::CqlType;
@@ -20,6 +21,7 @@ use model::schema::{FunctionKey, Keyspace, Schema, UserAggregate, UserFunction};
 use super::{Aggregate, Body, Effort, Function, Gives, Nulls, Purity, Takes};
 use crate::bind::StatementTime;
 use crate::error::{Error, Result};
+use crate::steps::step;
 
 /// Runs the functions that users wrote.
 pub trait UserFunctions {
@@ -83,7 +85,7 @@ pub(in crate::expr) static USER_AGGREGATE: Function = Function {
 };
 
 /// A function or an aggregate of a user.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserCallee {
     /// A function of the values of one row.
     Function(Arc<UserFunction>),
@@ -92,7 +94,7 @@ pub enum UserCallee {
 }
 
 /// An aggregate, and the functions it is made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregateFunctions {
     /// What was created.
     pub aggregate: Arc<UserAggregate>,
@@ -125,7 +127,7 @@ impl AggregateFunctions {
 
 impl UserCallee {
     /// All callees of a name in a keyspace.
-    pub(in crate::expr) fn all(name: &str, keyspace: &Keyspace) -> Vec<UserCallee> {
+    fn all(name: &str, keyspace: &Keyspace) -> Arc<[UserCallee]> {
         let from = FunctionKey { name: name.to_owned(), arguments: Vec::new() };
         let functions = keyspace.functions.range(&from..).take_while(|(key, _)| key.name == name);
         let functions = functions.map(|(_, function)| UserCallee::Function(function.clone()));
@@ -134,7 +136,7 @@ impl UserCallee {
             let functions = AggregateFunctions::of(aggregate, keyspace)?;
             Some(UserCallee::Aggregate(Arc::new(functions)))
         });
-        functions.chain(aggregates).collect()
+        functions.chain(aggregates).inspect(|_| step(1)).collect()
     }
 
     /// What it has in common with built-in functions.
@@ -163,37 +165,80 @@ impl UserCallee {
         }
     }
 
-    /// The types of its arguments.
-    pub(in crate::expr) fn arguments(&self) -> Vec<CqlType> {
+    /// How many arguments it takes.
+    pub(in crate::expr) fn argument_count(&self) -> usize {
         match self {
-            UserCallee::Function(function) => function.types().cloned().collect(),
-            UserCallee::Aggregate(functions) => functions.aggregate.arguments.clone(),
+            UserCallee::Function(function) => function.arguments.len(),
+            UserCallee::Aggregate(functions) => functions.aggregate.arguments.len(),
+        }
+    }
+
+    /// The type of the argument of this index.
+    pub(in crate::expr) fn argument(&self, index: usize) -> &CqlType {
+        step(1);
+        match self {
+            UserCallee::Function(function) => &function.arguments[index].1,
+            UserCallee::Aggregate(functions) => &functions.aggregate.arguments[index],
         }
     }
 
     /// The type of its result.
-    pub(in crate::expr) fn result(&self) -> CqlType {
+    pub(in crate::expr) fn result(&self) -> &CqlType {
         match self {
-            UserCallee::Function(function) => function.result.clone(),
-            UserCallee::Aggregate(functions) => functions.aggregate.result.clone(),
+            UserCallee::Function(function) => &function.result,
+            UserCallee::Aggregate(functions) => &functions.aggregate.result,
         }
     }
 }
 
 /// A name that a statement calls: it means what it meant as long as users have made the same of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CalledName {
     keyspace: String,
     name: String,
     /// What users had made of it.
-    pub(in crate::expr) candidates: Vec<UserCallee>,
+    candidates: Arc<[UserCallee]>,
+}
+
+/// The names that a statement calls, each once however often it does: what users made of a name is looked for once.
+#[derive(Debug, Default)]
+pub(in crate::expr) struct CalledNames {
+    all: Vec<CalledName>,
+    /// The places in `all` of a name, which may be one in several keyspaces.
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+impl CalledNames {
+    /// What users have made of a name in a keyspace, which is called now.
+    pub(in crate::expr) fn call(
+        &mut self,
+        keyspace: &str,
+        name: &str,
+        schema: &Schema,
+    ) -> Arc<[UserCallee]> {
+        let places = self.by_name.get(name).map_or(&[][..], |places| places);
+        let known = places.iter().map(|at| &self.all[*at]);
+        if let Some(known) = known.into_iter().find(|known| known.keyspace == keyspace) {
+            return known.candidates.clone();
+        }
+        let called = CalledName::of(keyspace, name, schema);
+        let candidates = called.candidates.clone();
+        self.by_name.entry(name.to_owned()).or_default().push(self.all.len());
+        self.all.push(called);
+        candidates
+    }
+
+    /// All of them, in the order in which they were first called.
+    pub(in crate::expr) fn into_names(self) -> Vec<CalledName> {
+        self.all
+    }
 }
 
 impl CalledName {
     /// A name in a keyspace, which need not be there.
-    pub(in crate::expr) fn of(keyspace: &str, name: &str, schema: &Schema) -> CalledName {
+    fn of(keyspace: &str, name: &str, schema: &Schema) -> CalledName {
         let found = schema.keyspace(keyspace);
-        let candidates = found.map_or_else(Vec::new, |found| UserCallee::all(name, found));
+        let candidates = found.map(|found| UserCallee::all(name, found)).unwrap_or_default();
         CalledName { keyspace: keyspace.to_owned(), name: name.to_owned(), candidates }
     }
 
