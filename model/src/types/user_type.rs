@@ -13,6 +13,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -42,7 +43,6 @@ pub struct UserType {
 }
 
 /// What follows from the fields, once it was asked for.
-#[derive(Debug)]
 struct Derived<T>(OnceLock<T>);
 
 impl<T> Default for Derived<T> {
@@ -55,6 +55,13 @@ impl<T> Default for Derived<T> {
 impl<T> Clone for Derived<T> {
     fn clone(&self) -> Derived<T> {
         Derived::default()
+    }
+}
+
+/// Equal types are shown alike, whatever was asked of them.
+impl<T> fmt::Debug for Derived<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
     }
 }
 
@@ -217,6 +224,7 @@ mod tests {
             assert_eq!(changed.field("other"), Some((0, &CqlType::Int)), "{count}");
             assert_eq!(changed.field(&name(0)), None, "{count}");
             assert_eq!(ty.field(&name(0)), Some((0, &CqlType::Int)), "{count}");
+            assert_eq!(format!("{ty:?}"), format!("{:?}", ty.clone()), "{count}");
         }
     }
 
