@@ -16,7 +16,7 @@ use std::sync::Arc;
 use engine::io::Rng;
 use model::options::{Class, Compaction, Compression, KeyspaceOptions};
 use model::schema::{ColumnKind, SchemaEntry, Table, TableBuilder};
-use model::types::UserType;
+use model::types::{Redefined, UserType};
 use model::{CqlType, Schema, SchemaChange, TableId};
 use uuid::Uuid;
 
@@ -263,6 +263,8 @@ fn add_field(schema: &Schema) -> SchemaChange {
         definition.fields.push((format!("f{}", definition.fields.len()), CqlType::Blob));
     }
     let mut tables: Vec<Table> = keyspace.tables.values().map(|table| (**table).clone()).collect();
-    tables.retain_mut(|table| table.replace_user_type(&definition));
+    tables.retain(|table| table.holds(&definition.name));
+    let new = Redefined::new(definition.clone().into());
+    tables.iter_mut().for_each(|table| table.replace_user_type(&new));
     SchemaChange::AlterType { definition, tables }
 }
