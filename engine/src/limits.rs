@@ -440,13 +440,24 @@ pub const LEAF_ENTRIES_MAX: usize = 64;
 /// of that size.
 pub const ROW_IN_PARTS_BYTES_MIN: usize = if cfg!(test) { 24 } else { 4 << 10 };
 
-/// Rows that one range or partition tombstone takes out of the memtable at once, so that an insert
-/// stays short. The rest stay, covered.
-pub const COVERED_ROWS_MAX: usize = 1024;
+/// Rows of memtables that the range and partition tombstones of one step look at, all together, to take out those that
+/// they cover: so an insert stays short. A step is one mutation, or what is applied at once of what a commit has made
+/// durable. The rest stay, covered.
+pub const COVERED_ROWS_AT_ONCE_MAX: usize = 1024;
+/// Bytes of these rows, whose cells are all looked at: a tenth of a millisecond. The last row may be longer.
+pub const COVERED_BYTES_AT_ONCE_MAX: usize = 256 << 10;
+/// What such a row counts for beside its bytes among the bytes that are applied at once.
+pub const COVERED_ROW_COST_BYTES: usize = 64;
 
 /// Of the records that a commit has made durable, at most this many bytes are applied before others run, and one record
-/// at least.
+/// at least. Rows that tombstones look at count, too.
 pub const APPLIED_BYTES_AT_ONCE: usize = 64 << 10;
+
+const _: () = assert!(
+    COVERED_ROWS_AT_ONCE_MAX * COVERED_ROW_COST_BYTES >= APPLIED_BYTES_AT_ONCE,
+    "a step whose tombstones may look at nothing more has ended"
+);
+const _: () = assert!(COVERED_BYTES_AT_ONCE_MAX >= APPLIED_BYTES_AT_ONCE, "the same for bytes");
 
 /// Borders of range tombstones in one chunk of a partition of a memtable. A tombstone walks over the two chunks of its
 /// ends. Unit tests have more chunks.

@@ -9,7 +9,7 @@
 //! 1. Only what is in the log is inserted (`write.rs`), so a memtable can be thrown away by a crash.
 //! 2. `insert` cannot fail and does not yield. Inserting twice is inserting once.
 //! 3. A row here is never wholly under a tombstone of its own partition here, apart from the rows
-//!    that a wide tombstone was too busy to take out: a read applies the tombstones anyway.
+//!    that tombstones were too busy to take out (`removals.rs`): a read applies the tombstones anyway.
 //! 4. A row is overwritten in place if the new bytes fit, so updating the same rows again and again
 //!    does not grow the memtable. What is written to a large row lies beside it for a while (`parts.rs`).
 //!
@@ -22,6 +22,7 @@ mod partition;
 mod parts;
 mod prefetch;
 mod ranges;
+mod removals;
 pub(crate) mod terms;
 #[cfg(test)]
 mod tests;
@@ -38,9 +39,10 @@ use partition::{Partition, Rare, RowEntry, Rows, Slot, Text};
 pub(crate) use parts::{RowBound, unite};
 use parts::{Taken, cells_of};
 use prefetch::{PREFETCHED_ENTRIES, prefetch, prefetch_value};
+pub(crate) use removals::Removals;
 use terms::Terms;
 
-use crate::limits::{COVERED_ROWS_MAX, ROW_IN_PARTS_BYTES_MIN};
+use crate::limits::ROW_IN_PARTS_BYTES_MIN;
 use crate::pause::Pause;
 
 /// Partitions of one slab: they never move, and the list of slabs stays short.
@@ -182,18 +184,23 @@ impl Memtable {
         self.terms.iter().flat_map(|terms| terms.entries_from(bytes))
     }
 
-    /// Takes in one partition's change.
+    /// Takes in one partition's change, as a step of its own.
     pub fn insert(&mut self, mutation: &MutationRef<'_>) {
+        self.insert_within(mutation, &mut Removals::new());
+    }
+
+    /// The same as a part of a step.
+    pub(crate) fn insert_within(&mut self, mutation: &MutationRef<'_>, removals: &mut Removals) {
         let index = self.partition_index(mutation.token, mutation.key);
         let before = self.partition(index).heap_bytes();
         if !mutation.deletion.is_none() {
-            self.delete_partition(index, mutation.deletion);
+            self.delete_partition(index, mutation.deletion, removals);
         }
         if let Some(row) = mutation.static_row {
             self.put_static(index, row);
         }
         for range in mutation.ranges() {
-            self.delete_range(index, &range);
+            self.delete_range(index, &range, removals);
         }
         for (clustering, row) in mutation.rows() {
             self.put_row(index, clustering, row);
@@ -270,34 +277,38 @@ impl Memtable {
         index
     }
 
-    fn delete_partition(&mut self, index: u32, deletion: Deletion) {
+    fn delete_partition(&mut self, index: u32, deletion: Deletion, removals: &mut Removals) {
         self.saw(deletion.timestamp, deletion.timestamp);
         self.version += 1;
         let partition = Self::partition_mut(&mut self.slabs, index);
         let rare = partition.rare.get_or_insert_default();
         rare.deletion = rare.deletion.max(deletion);
         let end = [model::ordered::AFTER];
-        self.drop_covered(index, &RangeTombstone { start: &[], end: &end, deletion });
+        self.drop_covered(index, &RangeTombstone { start: &[], end: &end, deletion }, removals);
     }
 
-    fn delete_range(&mut self, index: u32, range: &RangeTombstone<'_>) {
+    fn delete_range(&mut self, index: u32, range: &RangeTombstone<'_>, removals: &mut Removals) {
         self.saw(range.deletion.timestamp, range.deletion.timestamp);
         self.version += 1;
         let partition = Self::partition_mut(&mut self.slabs, index);
         partition.rare.get_or_insert_default().ranges.add(range);
-        self.drop_covered(index, range);
+        self.drop_covered(index, range, removals);
     }
 
-    /// Takes out rows that a tombstone covers wholly, up to a number.
-    fn drop_covered(&mut self, index: u32, range: &RangeTombstone<'_>) {
+    /// Takes out rows that a tombstone covers wholly, as far as the step has something left for it.
+    fn drop_covered(&mut self, index: u32, range: &RangeTombstone<'_>, removals: &mut Removals) {
+        if removals.are_used_up() {
+            return;
+        }
         let partition = Self::partition_mut(&mut self.slabs, index);
         let mut place = partition.rows.find(&self.arena, range.start).0;
-        for _ in 0..COVERED_ROWS_MAX {
+        while !removals.are_used_up() {
             place = partition.rows.normalize(place);
             let Some(entry) = partition.rows.get(place) else { break };
             if entry.clustering(&self.arena) >= range.end {
                 break;
             }
+            removals.count(entry.bytes(&self.arena).len());
             let newest = entry.row(&self.arena).timestamps().map(|(newest, _)| newest);
             let clustering = entry.clustering(&self.arena);
             let parts = partition.rare.as_deref_mut().map(|rare| &mut rare.parts);

@@ -34,7 +34,7 @@ use crate::io::Disk;
 use crate::layout;
 use crate::limits::{LOOKUP_AHEAD_BYTES, SCAN_BYTES, lane_read_bytes};
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, Removals};
 use crate::overwriting::Overwriting;
 use crate::schema_memory::DefinitionCosts;
 use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
@@ -351,6 +351,16 @@ impl Table {
         start: Position,
         end: Position,
     ) -> Grown {
+        self.apply_within(mutation, (start, end), &mut Removals::new())
+    }
+
+    /// The same as a part of a step.
+    pub(crate) fn apply_within(
+        &self,
+        mutation: &MutationRef<'_>,
+        (start, end): (Position, Position),
+        removals: &mut Removals,
+    ) -> Grown {
         let mut layers = self.layers.borrow_mut();
         if layers.last().is_none_or(|layer| layer.sealed) {
             let sealed = layers.last().map_or(Position::ZERO, |layer| layer.until);
@@ -364,7 +374,7 @@ impl Table {
         layer.until = end;
         let mut memtable = layer.memtable.borrow_mut();
         let before = memtable.bytes();
-        memtable.insert(mutation);
+        memtable.insert_within(mutation, removals);
         memtable.note_terms(&self.definition.borrow(), mutation);
         if is_large(memtable.largest_row()) {
             self.has_large_rows.set(true);

@@ -34,6 +34,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::hot_partitions::Access;
 use crate::limits::{APPLIED_BYTES_AT_ONCE, DEFERRED_AT_ONCE_MAX};
+use crate::memtable::Removals;
 use crate::partition_queue::Kind;
 use crate::planted::{Bug, planted};
 use crate::views::check_view_keys;
@@ -99,7 +100,7 @@ impl Engine {
             self.note_writes(record);
         }
         if planted(Bug::ApplyEarly) {
-            self.apply(record, entry);
+            self.apply(record, entry, &mut Removals::new());
         }
         if self.log.acknowledgeable() >= end {
             self.apply_logged();
@@ -356,12 +357,13 @@ impl Engine {
         assert!(is_all, "there is no bound");
     }
 
-    /// The same up to a number of bytes of records, of one record at least; whether that was all.
+    /// The same up to a number of bytes of records, of one record at least, and of rows that their tombstones look at;
+    /// whether that was all.
     fn apply_some(&self, bytes_max: usize) -> bool {
-        let (until, mut bytes) = (self.log.acknowledgeable(), 0);
-        while bytes < bytes_max {
+        let (until, mut bytes, mut removals) = (self.log.acknowledgeable(), 0, Removals::new());
+        while bytes + removals.work_bytes() < bytes_max {
             let Some((entry, record)) = self.writes.first(until) else { break };
-            self.apply(&record, entry);
+            self.apply(&record, entry, &mut removals);
             bytes += record.len();
             drop(record);
             self.writes.complete_first();
@@ -372,14 +374,15 @@ impl Engine {
     }
 
     /// Takes a record into the memtables. It cannot fail: what could was checked when it was taken.
-    fn apply(&self, record: &[u8], entry: Entry) {
+    fn apply(&self, record: &[u8], entry: Entry, removals: &mut Removals) {
         let tables = self.tables.by_id();
         for mutation in MutationRef::of_trusted_record(record) {
             let mutation = mutation.expect("a record is checked when it is taken");
             assert!(!mutation.reads_first(), "no log and no memtable takes changes");
             // A table that was dropped meanwhile takes its rows with it.
             if let Some(table) = tables.get(&mutation.table) {
-                self.budget.memtables_grew(table.apply(&mutation, entry.start, entry.end));
+                let place = (entry.start, entry.end);
+                self.budget.memtables_grew(table.apply_within(&mutation, place, removals));
                 self.tables.holds(mutation.table, table);
             }
         }

@@ -22,6 +22,7 @@ mod indexes;
 mod large_rows;
 mod list_changes;
 mod lookup_memory;
+mod many_deletions;
 mod many_tables;
 mod nearest;
 mod overwrites;

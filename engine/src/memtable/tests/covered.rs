@@ -10,7 +10,9 @@
 
 use super::*;
 use crate::cursor::MergeInput;
-use crate::limits::{COVERED_ROWS_MAX, LEAF_ENTRIES_MAX, ROW_IN_PARTS_BYTES_MIN};
+use crate::limits::{
+    COVERED_BYTES_AT_ONCE_MAX, COVERED_ROWS_AT_ONCE_MAX, LEAF_ENTRIES_MAX, ROW_IN_PARTS_BYTES_MIN,
+};
 
 const KEY: u8 = 1;
 
@@ -139,11 +141,41 @@ fn a_deleted_stretch_is_passed_over() {
     put_rows(&mut memtable.borrow_mut(), 0..20_000, 5);
     delete(&mut memtable.borrow_mut(), 10, 19_990, 6);
     put_rows(&mut memtable.borrow_mut(), [15_000], 7);
-    assert!(memtable.borrow().row_count() as usize > 18_000 - COVERED_ROWS_MAX, "they are there");
+    let count = memtable.borrow().row_count() as usize;
+    assert!(count > 18_000 - COVERED_ROWS_AT_ONCE_MAX, "they are there");
     for reversed in [false, true] {
         let (rows, shown) = live(&memtable, reversed, None);
         assert_eq!(rows.len(), 21);
         assert!(shown <= 21 + 3 * LEAF_ENTRIES_MAX, "{shown} rows were shown");
+    }
+}
+
+/// Before: each range tombstone of a mutation looked at 1024 rows, so one mutation of 65,535 of them was seconds of
+/// work in one step, and a row counted as one however long it was.
+#[test]
+fn all_range_tombstones_of_a_mutation_together_look_at_few_rows_and_few_bytes() {
+    let bytes = 4 << 10;
+    for (rows, value_bytes, most) in [
+        (3000, 1, COVERED_ROWS_AT_ONCE_MAX),
+        (300, bytes, COVERED_BYTES_AT_ONCE_MAX.div_ceil(bytes)),
+    ] {
+        let memtable = Rc::new(RefCell::new(Memtable::default()));
+        let row = row_bytes(&RowHead::bare(5), Some((1, value_bytes)));
+        change(&mut memtable.borrow_mut(), |m| {
+            (0..rows).for_each(|at| m.row(&place(at), |out| out.extend_from_slice(&row)));
+        });
+        put_rows(&mut memtable.borrow_mut(), [rows], 9);
+        change(&mut memtable.borrow_mut(), |m| {
+            for start in (0..rows).step_by(100) {
+                let (start, end) = (&place(start), &place(start + 100));
+                m.delete_range(&RangeTombstone { start, end, deletion: deletion(6) });
+            }
+        });
+        let taken_out = usize::from(rows) + 1 - memtable.borrow().row_count() as usize;
+        assert!(taken_out > most / 2 && taken_out <= most, "{taken_out} of {most}");
+        for reversed in [false, true] {
+            assert_eq!(live(&memtable, reversed, None).0, [rows], "all are deleted but one");
+        }
     }
 }
 
