@@ -137,13 +137,16 @@ pub const SCAN_MEMORY_DIVISOR: usize = 16;
 /// What such a read is counted with beside its lanes, in bytes.
 pub const SCAN_BYTES: usize = 16 << 10;
 
-/// A read of a key that may find a block of at least this many bytes counts them before it reads.
+/// A read of a key that may find a block of at least this many bytes, or such a row in a memtable, counts them before
+/// it reads.
 pub const LONG_BLOCK_BYTES: usize = 256 << 10;
 /// Such reads under way on a shard hold at most 1/16 of its memory: others wait in the order in which they came,
 /// as long as they have time. One that needs more goes on alone.
 pub const LONG_ROWS_MEMORY_DIVISOR: usize = 16;
-/// What a read of long rows keeps of its buffers for the next read, in bytes each.
+/// What a read keeps of its buffers for the next read, in bytes each.
 pub const SCRATCH_KEPT_BYTES_MAX: usize = 64 << 10;
+/// The buffers of so many reads are kept. Only reads that wait need more at a time.
+pub const SCRATCHES_KEPT_MAX: usize = 16;
 
 const _: () = assert!(MEMORY_BYTES_MIN / LONG_ROWS_MEMORY_DIVISOR >= LONG_BLOCK_BYTES);
 const _: () = assert!(LONG_BLOCK_BYTES < LARGE_ROW_BYTES, "a row that is named in a file is long");

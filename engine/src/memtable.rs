@@ -49,6 +49,8 @@ use crate::pause::Pause;
 const SLAB_PARTITIONS: usize = 256;
 /// Leaves of a list that are freed between two pauses.
 const LEAVES_FREED_AT_ONCE: usize = 256;
+/// Rows of a partition that are looked at for the longest: some microseconds.
+const LONGEST_ROW_LOOKS_MAX: usize = 1024;
 
 /// The rows of one table that are in no sstable yet.
 #[derive(Debug, Default)]
@@ -432,6 +434,11 @@ fn uncover<'r>(row: RowRef<'r>, covering: Deletion, out: &'r mut Vec<u8>) -> Opt
     compact(row, covering, &Purge::NOTHING, out).then_some(RowRef::trusted(out))
 }
 
+/// The bytes of a row with the parts that lie beside it: they take a quarter of it at most (`parts.rs`).
+fn with_parts(row_bytes: usize) -> usize {
+    row_bytes + row_bytes / 4
+}
+
 impl Partition {
     fn heap_bytes(&self) -> usize {
         let rare = |rare: &Rare| size_of::<Rare>() + rare.ranges.bytes() + rare.parts.bytes();
@@ -517,6 +524,32 @@ impl<'a> PartitionView<'a> {
             Some(parts) => parts.bound(base.bytes().len()),
             None => RowBound { bytes: base.bytes().len() as u64, cells: cells_of(base) },
         }
+    }
+
+    /// About how long the row with this clustering key is, in bytes, `None` for the static one.
+    fn row_bytes(&self, clustering: Option<&[u8]>) -> usize {
+        let base = match clustering {
+            None => self.static_row(),
+            Some(clustering) => self.row(clustering),
+        };
+        with_parts(base.map_or(0, |base| base.bytes().len()))
+    }
+
+    /// About how long the longest row is that a read finds, the static one included, in bytes: the one with this
+    /// clustering key; without one the longest of the partition if it has few, else of the memtable.
+    pub(crate) fn longest_row_bytes(&self, clustering: Option<&[u8]>) -> usize {
+        let of_static = self.row_bytes(None);
+        if clustering.is_some() {
+            return self.row_bytes(clustering).max(of_static);
+        }
+        let rows = &self.partition.rows;
+        let (mut longest, mut place) = (of_static, Place::START);
+        for _ in 0..LONGEST_ROW_LOOKS_MAX {
+            let Some(entry) = rows.get(place) else { return longest };
+            longest = longest.max(with_parts(entry.bytes(&self.memtable.arena).len()));
+            place = rows.after(place);
+        }
+        self.memtable.largest_row()
     }
 
     /// What covers a row of this clustering key from outside it.

@@ -166,7 +166,7 @@ impl Engine {
         let table = self.table(command.table)?;
         table.refuse_damaged(command)?;
         let definition = table.definition();
-        let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
+        let mut scratch = self.take_scratch();
         let drops = match planted(Bug::ShowDropped) {
             true => Default::default(),
             false => table.drops(),
@@ -189,10 +189,7 @@ impl Engine {
         };
         let mut page = Page::new(command, definition, drops, sink, (wait_policy, pause));
         let result = read.run(&mut page, &mut scratch).await;
-        if table.has_long_blocks() {
-            scratch.shrink();
-        }
-        self.scratch.borrow_mut().push(scratch);
+        self.give_scratch_back(scratch);
         match result {
             Ok(()) => {}
             Err(error) => page.tolerate_would_block(error).inspect_err(|error| {
@@ -283,7 +280,7 @@ impl Read<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut keys = keys.iter();
-        let may_hold_much = self.wait_policy == WaitPolicy::Endless && self.table.has_long_blocks();
+        let may_hold_much = self.wait_policy == WaitPolicy::Endless && self.table.has_long_rows();
         if let Some(resume) = &self.command.resume {
             let last = keys.find(|(token, key)| *token == resume.token && **key == *resume.key);
             let (token, key) = last.ok_or_else(|| Error::invalid("a page of another query"))?;

@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::io::Disk;
 use crate::layout;
-use crate::limits::{LOOKUP_AHEAD_BYTES, SCAN_BYTES, lane_read_bytes};
+use crate::limits::{LONG_BLOCK_BYTES, LOOKUP_AHEAD_BYTES, SCAN_BYTES, lane_read_bytes};
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::{Memtable, Removals};
 use crate::overwriting::Overwriting;
@@ -114,8 +114,8 @@ pub(crate) struct Table {
     pub(crate) is_gone: Cell<bool>,
     /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
     has_large_rows: Cell<bool>,
-    /// A block of a file may be long.
-    has_long_blocks: Cell<bool>,
+    /// A memtable holds a row, or a file may have a block, of [`LONG_BLOCK_BYTES`].
+    has_long_rows: Cell<bool>,
 }
 
 /// A memtable and its hold on the log.
@@ -261,7 +261,7 @@ impl Table {
             closed: Cell::new(false),
             is_gone: Cell::new(false),
             has_large_rows: Cell::new(false),
-            has_long_blocks: Cell::new(false),
+            has_long_rows: Cell::new(false),
         }
     }
 
@@ -343,8 +343,7 @@ impl Table {
         }
     }
 
-    /// Takes in a change that the log holds from `start` to `end`; the memory of the memtable before and after. A
-    /// tombstone may free some.
+    /// Takes in a change that the log holds from `start` to `end`; the memory of the memtable before and after.
     pub(crate) fn apply(
         &self,
         mutation: &MutationRef<'_>,
@@ -354,7 +353,7 @@ impl Table {
         self.apply_within(mutation, (start, end), &mut Removals::new())
     }
 
-    /// The same as a part of a step.
+    /// The same as a part of a step. A tombstone may free some memory.
     pub(crate) fn apply_within(
         &self,
         mutation: &MutationRef<'_>,
@@ -376,8 +375,10 @@ impl Table {
         let before = memtable.bytes();
         memtable.insert_within(mutation, removals);
         memtable.note_terms(&self.definition.borrow(), mutation);
-        if is_large(memtable.largest_row()) {
-            self.has_large_rows.set(true);
+        let largest = memtable.largest_row();
+        if largest >= LONG_BLOCK_BYTES {
+            self.has_long_rows.set(true);
+            self.has_large_rows.set(self.has_large_rows.get() || is_large(largest));
         }
         Grown { before, after: memtable.bytes() }
     }
@@ -529,19 +530,19 @@ impl Table {
         self.has_large_rows.get()
     }
 
-    /// Whether a block of a file may be long.
+    /// Whether a read of a key may find a long block, or a long row in a memtable.
     #[inline]
-    pub(crate) fn has_long_blocks(&self) -> bool {
-        self.has_long_blocks.get()
+    pub(crate) fn has_long_rows(&self) -> bool {
+        self.has_long_rows.get()
     }
 
     fn look_for_large_rows(&self) {
-        let in_memory =
-            self.layers().iter().any(|layer| is_large(layer.memtable.borrow().largest_row()));
+        let largest = self.layers().iter().map(|layer| layer.memtable.borrow().largest_row()).max();
+        let (largest, views) = (largest.unwrap_or(0), self.views());
         let named = |view: &View| !view.sstable.statistics().large_rows.is_empty();
-        self.has_large_rows.set(in_memory || self.views().iter().any(named));
+        self.has_large_rows.set(is_large(largest) || views.iter().any(named));
         let is_long = |view: &View| view.sstable.may_have_long_blocks();
-        self.has_long_blocks.set(self.views().iter().any(is_long));
+        self.has_long_rows.set(largest >= LONG_BLOCK_BYTES || views.iter().any(is_long));
     }
 
     /// Leaves a file alone from now on: it cannot be merged, as `error` said at this second.

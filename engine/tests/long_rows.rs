@@ -1,14 +1,16 @@
 //! Reads of keys whose rows are long: as many as a part of the shard's memory holds are under way, the others wait.
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
+#![expect(clippy::disallowed_types, reason = "each test counts the memory of the process")]
 
 mod shard;
 
 use std::cell::Cell as Slot;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
-use engine::io::{Faults, Rng, SimDisk};
+use engine::io::{Faults, Rng, SimDisk, SimExec};
 use engine::limits::LONG_ROWS_MEMORY_DIVISOR;
 use engine::{Config, Engine, commitlog};
 use futures_lite::future::{poll_once, yield_now};
@@ -24,6 +26,9 @@ use shard::{
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
+
+/// The tests of this process, of which each counts its memory, run one after the other.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// A block of one is not kept in the cache.
 const LONG: usize = 5 << 20;
@@ -67,8 +72,9 @@ fn select(partitions: Partitions) -> ReadCommand {
 fn on_files(
     config: Config,
     files: Vec<Vec<u8>>,
-    main: impl AsyncFnOnce(Rc<Engine>, engine::io::SimExec) + 'static,
+    main: impl AsyncFnOnce(Rc<Engine>, SimExec) + 'static,
 ) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let slow = |sim: &SimDisk| sim.set_faults(Faults { suspensions_max: 60, ..Faults::default() });
     on_sim(config.log.seed, async move |sim, disk, exec| {
         make(&disk, &config).await;
@@ -113,6 +119,55 @@ fn point_reads_of_a_long_row_hold_a_part_of_the_memory_and_are_all_answered() {
         // The log fills its next segment meanwhile, which the simulated disk has in memory.
         assert!(kept < SEGMENT_BYTES as usize + LONG, "{} MiB are kept", kept >> 20);
         assert_eq!(engine.stats().long_row_bytes, 0);
+    });
+}
+
+/// Sends many reads of a row that has two elements, and waits for all: bytes that they held at the most, and that are
+/// kept when they are done.
+async fn held_by_reads(engine: &Rc<Engine>, exec: &SimExec, key: &'static [u8]) -> [usize; 2] {
+    let (done, before) = (Rc::new(Slot::new(0)), MEMORY.current_usage());
+    MEMORY.reset_peak_usage();
+    for _ in 0..READS {
+        let (engine, done) = (engine.clone(), done.clone());
+        exec.spawn(async move {
+            let mut elements = Elements::default();
+            engine.read(&select(of_key(key)), &mut elements, yield_now).await.unwrap();
+            assert_eq!(elements.0, 2);
+            done.set(done.get() + 1);
+        });
+    }
+    while done.get() < READS {
+        yield_now().await;
+    }
+    let kept = MEMORY.current_usage().saturating_sub(before);
+    [MEMORY.peak_usage() - before, kept]
+}
+
+/// Before: only long blocks of files were counted. Each read of a row that is long in a memtable copied it, and held it
+/// while it waited for a short block of a file; what it had copied was kept for the next read.
+#[test]
+fn reads_of_a_row_that_is_long_in_a_memtable_alone_hold_a_part_of_the_memory() {
+    const BYTES: usize = 3 << 20;
+    let files = vec![record(b"k", 1, 100)];
+    on_files(config(3, 64 << 20), files, async |engine, exec| {
+        write(&engine, &record(b"k", 2, BYTES)).await.unwrap();
+        let [held, kept] = held_by_reads(&engine, &exec, b"k").await;
+        assert!(held < 8 * BYTES, "{} MiB", held >> 20);
+        assert!(kept < SEGMENT_BYTES as usize + BYTES, "{} MiB are kept", kept >> 20);
+        assert_eq!(engine.stats().long_row_bytes, 0);
+    });
+}
+
+/// Before: the buffers of all reads that were ever under way at once were kept, as long as they were.
+#[test]
+fn buffers_of_reads_that_waited_are_not_kept() {
+    const BYTES: usize = 200 << 10;
+    let files = vec![record(b"k", 1, 100)];
+    on_files(config(4, 64 << 20), files, async |engine, exec| {
+        write(&engine, &record(b"k", 2, BYTES)).await.unwrap();
+        let [held, kept] = held_by_reads(&engine, &exec, b"k").await;
+        assert!(held > READS * BYTES / 2, "{} KiB: they are under way at once", held >> 10);
+        assert!(kept < 2 * BYTES, "{} KiB are kept", kept >> 10);
     });
 }
 

@@ -81,11 +81,11 @@ impl Engine {
             lookup_policy,
             turns: Some(&self.read_turns),
         };
-        let mut scratch = self.scratch.borrow_mut().pop().unwrap_or_default();
+        let mut scratch = self.take_scratch();
         let mut page = Page::new(command, definition, drops, rows, waits);
         let bytes_max = nearest_candidate_bytes(self.memory_bytes());
         let found = read.nearest_by_files((nearest, bytes_max), &mut page, &mut scratch).await;
-        self.scratch.borrow_mut().push(scratch);
+        self.give_scratch_back(scratch);
         let is_done = found.inspect_err(|error| table.note_unreadable(error, command.now_s))?;
         if !is_done {
             return Ok(None);

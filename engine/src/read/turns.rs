@@ -4,8 +4,9 @@
 //! scan     windows and blocks of all lanes                       1/16 of the memory, first come, first served
 //! lookup   blocks that are read side by side, and a long row     1/64 of the memory, first come, first served
 //!          and what a scan holds while a file lacks the index
-//! key      long blocks of all files that may have the key, and   1/16 of the memory, first come, first served
-//!          the row made of them; most reads have none
+//! key      long blocks of all files that may have the key, its   1/16 of the memory, first come, first served
+//!          long rows in memtables, and the row made of them;
+//!          most reads have none
 //! ```
 //!
 //! 1. A lookup waits for no scan: many slow scans do not stop who asks an index for few rows.
@@ -22,10 +23,13 @@ use model::Token;
 
 use super::{Read, Scratch, WaitPolicy};
 use crate::budget::Budget;
-use crate::limits::SCRATCH_KEPT_BYTES_MAX;
+use crate::engine::Engine;
+use crate::limits::{LONG_BLOCK_BYTES, SCRATCH_KEPT_BYTES_MAX, SCRATCHES_KEPT_MAX};
 use crate::pause::Pause;
 use crate::semaphore::{Permit, Semaphore};
 use crate::table::View;
+
+const _: () = assert!(SCRATCH_KEPT_BYTES_MAX.is_power_of_two());
 
 /// The bytes that reads of one shard may hold which hold much.
 #[derive(Debug)]
@@ -46,13 +50,41 @@ impl ReadTurns {
 
 impl Scratch {
     /// Lets go what is long.
-    #[cold]
+    #[inline]
     pub(super) fn shrink(&mut self) {
+        let Scratch { key, stat, row, merged, spare } = self;
+        let capacities = [&*key, stat, row, merged, spare].map(Vec::capacity);
+        // The limit is a power of two: no sum of bits below it passes it.
+        if capacities.into_iter().fold(0, |all, capacity| all | capacity) > SCRATCH_KEPT_BYTES_MAX {
+            self.let_go();
+        }
+    }
+
+    #[cold]
+    fn let_go(&mut self) {
         let Scratch { key, stat, row, merged, spare } = self;
         for buffer in [key, stat, row, merged, spare] {
             if buffer.capacity() > SCRATCH_KEPT_BYTES_MAX {
                 *buffer = Vec::new();
             }
+        }
+    }
+}
+
+impl Engine {
+    /// Buffers for a read: what another one has left, or new ones.
+    #[inline]
+    pub(super) fn take_scratch(&self) -> Scratch {
+        self.scratch.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Keeps the buffers of a read for the next one, without those that are long, if few are kept.
+    #[inline]
+    pub(super) fn give_scratch_back(&self, mut scratch: Scratch) {
+        scratch.shrink();
+        let mut kept = self.scratch.borrow_mut();
+        if kept.len() < SCRATCHES_KEPT_MAX {
+            kept.push(scratch);
         }
     }
 }
@@ -76,8 +108,8 @@ impl<'r> Read<'r> {
         Some(turns.lookups.take(bytes as u64).await)
     }
 
-    /// The turn of a read of this key, once it has come, if it may find long blocks; of one row if its clustering is
-    /// given. `None` for one that waits for nothing.
+    /// The turn of a read of this key, once it has come, if it may find long blocks or rows; of one row if its
+    /// clustering is given. `None` for one that waits for nothing.
     #[cold]
     pub(super) async fn turn_of_long_rows(
         &self,
@@ -86,7 +118,7 @@ impl<'r> Read<'r> {
         pause: &dyn Pause,
     ) -> Option<Permit<'r>> {
         let turns = self.turns?;
-        let (mut all, mut longest) = (0u64, 0);
+        let (mut all, mut longest) = self.long_bytes_in_memtables((token, key), clustering);
         let views = self.table.views();
         let slices = &self.command.slices;
         let holds = |view: &&View| view.may_contain(token) && view.sstable.may_hold(slices);
@@ -104,5 +136,24 @@ impl<'r> Read<'r> {
         // Files that go meanwhile are not kept.
         drop(views);
         Some(turns.long_rows.take(all).await)
+    }
+
+    /// What a read of this key copies of long rows in memtables, and the bytes of the longest.
+    fn long_bytes_in_memtables(
+        &self,
+        (token, key): (Token, &[u8]),
+        clustering: Option<&[u8]>,
+    ) -> (u64, u64) {
+        let (mut all, mut longest) = (0, 0);
+        for layer in self.table.layers().iter() {
+            let memtable = layer.memtable.borrow();
+            let Some(view) = memtable.get(token, key) else { continue };
+            let bytes = view.longest_row_bytes(clustering);
+            if bytes >= LONG_BLOCK_BYTES {
+                all += bytes as u64;
+                longest = longest.max(bytes as u64);
+            }
+        }
+        (all, longest)
     }
 }
