@@ -137,4 +137,29 @@ pub trait Cursor {
 
     /// Where the cursor is. Only after `next` gave `true`.
     fn fragment(&self) -> Fragment<'_>;
+
+    /// What was put together since this was asked last, beside what was shown. Of a cursor that only shows what is
+    /// stored: nothing.
+    #[inline]
+    fn take_united(&mut self) -> United {
+        United::default()
+    }
+}
+
+/// How much a cursor has put together of several sources.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct United {
+    /// Rows, partitions and changes that went into another one.
+    pub entries: u32,
+    /// Bytes of the rows that were made, those on the way included.
+    pub bytes: usize,
+}
+
+impl United {
+    /// One more went into a row of so many bytes, or into what is no row.
+    #[inline]
+    fn count(&mut self, bytes: usize) {
+        self.entries = self.entries.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
 }

@@ -297,6 +297,10 @@ impl Read<'_> {
         }
         let row = self.row_wanted(scratch);
         for (token, key) in keys {
+            // Before each and not after the last: what has read all is not begun anew for having taken long.
+            if !page.is_done() {
+                page.pause_if_due().await?;
+            }
             if page.is_done() {
                 break;
             }
@@ -325,7 +329,6 @@ impl Read<'_> {
                 },
             }
             drop(turn);
-            page.pause_if_due().await?;
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ use std::mem;
 use model::row::{RowRef, merge};
 use model::{Deletion, Token};
 
-use super::{Cursor, Fragment, Head, MergeInput};
+use super::{Cursor, Fragment, Head, MergeInput, United};
 use crate::error::Result;
 use crate::limits::COVERED_BOUNDS_AT_ONCE_MAX;
 use crate::planted::{Bug, planted};
@@ -51,6 +51,7 @@ pub struct Merge<C> {
     defers: bool,
     /// How far the deletion in force was last known to go.
     covered_end: Vec<u8>,
+    united: United,
 }
 
 /// One source of the merge: its cursor, and where that stands.
@@ -131,6 +132,7 @@ impl<C: MergeInput> Merge<C> {
             spare: Vec::new(),
             defers: false,
             covered_end: Vec::new(),
+            united: United::default(),
         }
     }
 
@@ -169,11 +171,14 @@ impl<C: MergeInput> Merge<C> {
 
     /// Unites the heads of the lanes that are here.
     fn unite_heads(&mut self) {
-        let Merge { lanes, deletion, static_merged, spare, .. } = self;
+        let Merge { lanes, deletion, static_merged, spare, united, .. } = self;
         *deletion = Deletion::NONE;
         *static_merged = None;
         self.in_force = Deletion::NONE;
-        for lane in lanes.iter_mut().filter(|lane| lane.in_partition) {
+        for (index, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.in_partition) {
+            if index > self.first {
+                united.count(0);
+            }
             lane.in_force = Deletion::NONE;
             lane.covered = 0;
             lane.needs_next = true;
@@ -190,10 +195,12 @@ impl<C: MergeInput> Merge<C> {
         let (Some(first), Some(second)) = (statics.next(), statics.next()) else { return };
         let mut merged = Vec::new();
         merge(first, second, &mut merged);
+        united.bytes = united.bytes.saturating_add(merged.len());
         for row in statics {
             spare.clear();
             merge(RowRef::trusted(&merged), row, spare);
             mem::swap(&mut merged, spare);
+            united.bytes = united.bytes.saturating_add(merged.len());
         }
         *static_merged = Some(merged);
     }
@@ -256,6 +263,7 @@ impl<C: MergeInput> Merge<C> {
                 other.in_force = deletion;
                 other.needs_next = true;
                 other.covered += 1;
+                self.united.count(0);
             }
         }
         one.in_force = deletion;
@@ -295,6 +303,7 @@ impl<C: MergeInput> Merge<C> {
             let so_far = if count == 1 { first } else { RowRef::trusted(&self.merged) };
             merge(so_far, row, &mut self.spare);
             mem::swap(&mut self.merged, &mut self.spare);
+            self.united.count(self.merged.len());
             count += 1;
         }
         let (one, others) = self.lanes[index..].split_first_mut().expect("the lane is there");
@@ -391,6 +400,11 @@ impl<C: MergeInput> Cursor for Merge<C> {
                 deletion: self.in_force,
             },
         }
+    }
+
+    #[inline]
+    fn take_united(&mut self) -> United {
+        mem::take(&mut self.united)
     }
 }
 

@@ -7,9 +7,9 @@
 //! 1. A full page looks a little further for another row, so that the last page says it is the last. Not one of rows
 //!    that an index may find: there every full page says that more may follow, as in Cassandra, and no candidate is
 //!    read for it.
-//! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. So are slices
-//!    that have nothing. After a quantum of work a read that may wait asks its caller whether to pause; one that must
-//!    not gives up.
+//! 2. Every row and every change of deletions that a read looks at is work, whether it is given or not. So is each that
+//!    a merge puts into another one, and so are slices that have nothing. After a quantum of work a read that may wait
+//!    asks its caller whether to pause; one that must not gives up.
 
 use model::Deletion;
 use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
@@ -18,7 +18,7 @@ use model::schema::{self, ColumnDrops};
 
 use super::{Scratch, WaitPolicy};
 use crate::compaction::gc_before_s;
-use crate::cursor::{Cursor, Fragment};
+use crate::cursor::{Cursor, Fragment, United};
 use crate::error::{Error, Result};
 use crate::limits::{
     COVERED_BOUNDS_AT_ONCE_MAX, PAGE_LOOK_AHEAD_ROWS, READ_AT_ONCE_BYTES_MAX,
@@ -203,8 +203,10 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         let static_row = (!stat.is_empty()).then(|| RowRef::trusted(stat));
         let partition = PartitionRef { token, key, static_row };
         self.work(key.len() + stat.len());
+        self.work_of_united(cursor.take_united());
         let mut in_force = Deletion::NONE;
         while !self.is_done() && cursor.next().await? {
+            self.work_of_united(cursor.take_united());
             match cursor.fragment() {
                 Fragment::Change { deletion: change, .. } => {
                     self.work_of_change((in_force, change));
@@ -280,9 +282,9 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             return Ok(NextWanted::Partition);
         }
         let flow = self.sink.row(partition, clustering, row);
-        self.work_bytes = self.work_bytes.saturating_add(self.sink.row_work());
+        self.work_of_bytes(self.sink.row_work());
         if self.is_costly {
-            self.work_rows += COSTLY_ROW_WORK;
+            self.work_rows = self.work_rows.saturating_add(COSTLY_ROW_WORK);
         }
         let bytes = |bytes: Option<usize>| bytes.unwrap_or_default();
         self.rows += 1;
@@ -349,11 +351,24 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         self.work_of(if before == after { COVERED_BOUNDS_AT_ONCE_MAX } else { 1 }, 0);
     }
 
+    /// Counts bytes of rows that were looked at beside those that count as rows.
+    #[inline]
+    pub(super) fn work_of_bytes(&mut self, bytes: usize) {
+        self.work_bytes = self.work_bytes.saturating_add(bytes);
+    }
+
+    /// Counts what was put together, beside what came of it: that alone is looked at, where a full page looks further.
+    #[inline]
+    pub(super) fn work_of_united(&mut self, united: United) {
+        self.work_rows = self.work_rows.saturating_add(united.entries);
+        self.work_of_bytes(united.bytes);
+    }
+
     /// Counts so many rows.
     #[inline]
     fn work_of(&mut self, rows: u32, bytes: usize) {
-        self.work_rows += rows;
-        self.work_bytes += bytes;
+        self.work_rows = self.work_rows.saturating_add(rows);
+        self.work_bytes = self.work_bytes.saturating_add(bytes);
         if let Stage::Full(looked) = &mut self.stage {
             *looked += rows;
             if *looked > PAGE_LOOK_AHEAD_ROWS {

@@ -94,6 +94,7 @@ impl Read<'_> {
     ) -> Result<()> {
         let mut gathered = Gathered::begin(scratch);
         gathered.memtables(wanted, &self.table.layers(), &self.overlays);
+        page.work_of_bytes(gathered.united_bytes);
         let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
         let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
         self.give(wanted, &found, page, [stat, row])
@@ -143,6 +144,7 @@ impl Read<'_> {
                 at_once = (at_once * 2).min(MOVES_AT_ONCE_MAX);
             }
         }
+        page.work_of_bytes(gathered.united_bytes);
         let Gathered { deletion, covering, all_stat, all_row, stat, row, .. } = gathered;
         let found = Found { deletion, covering, stat: some(all_stat), row: some(all_row) };
         self.give(wanted, &found, page, [stat, row])
@@ -156,6 +158,8 @@ impl Read<'_> {
         page: &mut Page<'_, S>,
         [stat, row]: [&mut Vec<u8>; 2],
     ) -> Result<()> {
+        let bytes = |row: Option<RowRef<'_>>| row.map_or(0, |row| row.bytes().len());
+        page.work_of_bytes(bytes(found.stat) + bytes(found.row));
         page.passes(found.stat, found.deletion);
         page.passes(found.row, found.covering);
         let now_s = self.command.now_s;
@@ -185,6 +189,8 @@ struct Gathered<'s> {
     /// For what will be visible.
     stat: &'s mut Vec<u8>,
     row: &'s mut Vec<u8>,
+    /// Bytes of the rows that were made for it, those on the way included.
+    united_bytes: usize,
 }
 
 impl<'s> Gathered<'s> {
@@ -200,6 +206,7 @@ impl<'s> Gathered<'s> {
             spare,
             stat,
             row,
+            united_bytes: 0,
         }
     }
 
@@ -209,8 +216,24 @@ impl<'s> Gathered<'s> {
             let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };
             self.deletion = self.deletion.max(view.deletion());
             self.covering = self.covering.max(view.covering(wanted.clustering));
-            unite(self.all_stat, view.parts(None), self.spare);
-            unite(self.all_row, view.parts(Some(wanted.clustering)), self.spare);
+            self.unite_stat(view.parts(None));
+            self.unite_row(view.parts(Some(wanted.clustering)));
+        }
+    }
+
+    #[inline]
+    fn unite_stat<'r>(&mut self, rows: impl IntoIterator<Item = RowRef<'r>>) {
+        for row in rows {
+            unite(self.all_stat, [row], self.spare);
+            self.united_bytes += self.all_stat.len();
+        }
+    }
+
+    #[inline]
+    fn unite_row<'r>(&mut self, rows: impl IntoIterator<Item = RowRef<'r>>) {
+        for row in rows {
+            unite(self.all_row, [row], self.spare);
+            self.united_bytes += self.all_row.len();
         }
     }
 
@@ -231,10 +254,10 @@ impl<'s> Gathered<'s> {
         }
         self.deletion = self.deletion.max(head.deletion);
         self.covering = self.covering.max(head.deletion);
-        unite(self.all_stat, head.static_row, self.spare);
+        self.unite_stat(head.static_row);
         while cursor.next().await? {
             match cursor.fragment() {
-                Fragment::Row { row, .. } => unite(self.all_row, [row], self.spare),
+                Fragment::Row { row, .. } => self.unite_row([row]),
                 Fragment::Change { position, deletion } if position <= wanted.clustering => {
                     self.covering = self.covering.max(deletion);
                 }

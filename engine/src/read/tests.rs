@@ -12,7 +12,7 @@
 //! Not here: reads of files (`sstable/tests`, `engine/tests/range_reads.rs`), lookups by indexes
 //! (`engine/tests/indexes.rs`).
 
-use std::cell::Cell as Count;
+use std::cell::{Cell as Count, RefCell};
 use std::collections::BTreeMap;
 
 use model::mutation::{MutationBuilder, MutationRef, RangeTombstone};
@@ -360,6 +360,14 @@ proptest! {
     }
 }
 
+fn memtable(record: &[u8]) -> Memtable {
+    let mut memtable = Memtable::default();
+    for mutation in MutationRef::of_trusted_record(record) {
+        memtable.insert(&mutation.unwrap());
+    }
+    memtable
+}
+
 /// Reads the record from a memtable, over which others may lie.
 fn read_over(
     record: &[u8],
@@ -367,12 +375,8 @@ fn read_over(
     overlays: Vec<SharedMemtable>,
     pause: &dyn Pause,
 ) -> (Taken, ReadEnd) {
-    let mut memtable = Memtable::default();
-    for mutation in MutationRef::of_trusted_record(record) {
-        memtable.insert(&mutation.unwrap());
-    }
     let definition = definition();
-    let table = Table::of_memtable(memtable, &definition);
+    let table = Table::of_memtable(memtable(record), &definition);
     let (drops, wait_policy) = (table.drops(), WaitPolicy::Endless);
     let mut taken = Taken::default();
     let mut page = Page::new(command, &definition, &drops, &mut taken, (wait_policy, pause));
@@ -425,6 +429,52 @@ fn a_read_asks_whether_to_pause_after_rows_that_take_much_work() {
         let world: World = [(1, (None, rows(value)))].into();
         let asked = pauses_of(&record(&world, &[]), &any_whole());
         assert_eq!(asked, at_least, "{value}");
+    }
+}
+
+/// Before: a row counted as one, of however many layers it was put together.
+#[test]
+fn a_read_asks_whether_to_pause_after_the_layers_of_rows() {
+    const LAYERS: u32 = 30;
+    let wide: World = [(1, (None, (0..=u8::MAX).map(|at| (at, 1)).collect()))].into();
+    let narrow: World = (0..=u8::MAX).map(|key| (key, (None, [(0, 1)].into()))).collect();
+    for world in [wide, narrow] {
+        let record = record(&world, &[]);
+        let overlays = (1..LAYERS).map(|_| Rc::new(RefCell::new(memtable(&record)))).collect();
+        let asked = Count::new(0);
+        let pause = async || asked.set(asked.get() + 1);
+        let (taken, _) = read_over(&record, &any_whole(), overlays, &pause);
+        assert_eq!(taken.0.len(), 256);
+        let at_least = 256 * LAYERS / READ_QUANTUM_ROWS / 2;
+        assert!(asked.get() >= at_least, "{} times, not {at_least}", asked.get());
+    }
+}
+
+/// Before: of a row that was read by its key only the key counted, however much was copied.
+#[test]
+fn a_read_of_many_keys_asks_whether_to_pause_after_the_bytes_of_their_rows() {
+    const KEYS: u8 = 20;
+    let value = vec![7; READ_QUANTUM_BYTES];
+    let (mut record, mut keys) = (Vec::new(), Vec::new());
+    for key in 0..KEYS {
+        let token = Token(i64::from(key));
+        let mut m = MutationBuilder::begin(&mut record, definition().id, token, &[key]);
+        m.row(&clustering(0), |out| {
+            let cell = Cell::live(ColumnId(3), 5, &value);
+            RowBuilder::begin(out, &RowHead::bare(5)).cell(&cell);
+        });
+        m.finish();
+        keys.push((token, Box::from([key])));
+    }
+    let (partitions, slices) = (Partitions::Keys(keys), vec![Slice::row(clustering(0))]);
+    let command = ReadCommand { partitions, slices, ..any_whole() };
+    for overlays in [0, 1] {
+        let overlays = (0..overlays).map(|_| SharedMemtable::default()).collect();
+        let asked = Count::new(0);
+        let pause = async || asked.set(asked.get() + 1);
+        let (taken, _) = read_over(&record, &command, overlays, &pause);
+        assert_eq!(taken.0.len(), usize::from(KEYS));
+        assert_eq!(asked.get(), u32::from(KEYS) - 1, "between each two of them");
     }
 }
 
