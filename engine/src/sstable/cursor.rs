@@ -21,7 +21,7 @@ use std::rc::Rc;
 use model::ordered::AFTER;
 use model::{Deletion, Token};
 
-use super::block::{Block, HeadRest, Inner};
+use super::block::{Block, HeadRest, Inner, Stretch};
 use super::file::{Reading, Sstable};
 use super::frame::{Kind, raw_length_of};
 use super::row_index::NodeRef;
@@ -48,6 +48,8 @@ pub struct SstableCursor<'c> {
     block: Option<InBlock>,
     end: usize,
     entry: usize,
+    /// What was found, of the block in hand, by the last slice that was entered there.
+    stretch: Option<Stretch>,
     /// Slices that are done with.
     slices_done: usize,
     empty_slices: EmptySlices,
@@ -128,6 +130,7 @@ impl<'c> SstableCursor<'c> {
             block: None,
             end: 0,
             entry: 0,
+            stretch: None,
             slices_done: 0,
             empty_slices: EmptySlices::default(),
             phase: Phase::Over,
@@ -226,8 +229,8 @@ impl<'c> SstableCursor<'c> {
     /// A block that goes on must say that the deletion is in force that was when the last one ended.
     fn check_open(&self) -> Result<()> {
         let InBlock { number, slots, head_at } = self.in_hand();
-        let open = Block::new(slots).open_below(*head_at, head_at + 1);
-        match open.map_err(|what| self.damaged(*number, what))? {
+        let open = Block::new(slots).open_below(*head_at, head_at + 1, None);
+        match open.map_err(|what| self.damaged(*number, what))?.deletion {
             open if open == self.in_force => Ok(()),
             _ => Err(self.damaged(*number, "another deletion is in force than before")),
         }

@@ -101,6 +101,9 @@ pub(crate) struct Slots {
     end: usize,
     wide: bool,
     noted: bool,
+    /// How often an offset was looked at.
+    #[cfg(test)]
+    looks: std::cell::Cell<usize>,
 }
 
 impl Slots {
@@ -115,7 +118,15 @@ impl Slots {
             return Err("slots without items");
         }
         let noted = trailer & NOTED != 0;
-        let slots = Slots { bytes: bytes.into(), count, end, wide, noted };
+        let slots = Slots {
+            bytes: bytes.into(),
+            count,
+            end,
+            wide,
+            noted,
+            #[cfg(test)]
+            looks: Default::default(),
+        };
         let sorted = (1..count).all(|i| slots.offset(i - 1) <= slots.offset(i));
         if slots.offset(0) != 0 || !sorted || slots.offset(count - 1) > end {
             return Err("slots offsets");
@@ -133,8 +144,16 @@ impl Slots {
         Slots::open(bytes).expect("what was just built")
     }
 
+    /// How often an item, or its mark, was looked at; an item counts twice, by its ends.
+    #[cfg(test)]
+    pub(crate) fn looks(&self) -> usize {
+        self.looks.get()
+    }
+
     #[inline]
     fn slot(&self, index: usize) -> (usize, bool) {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
         if self.wide {
             let at = self.end + index * 4;
             let bytes = self.bytes[at..at + 4].try_into().expect("four bytes");

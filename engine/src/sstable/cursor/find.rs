@@ -189,7 +189,7 @@ impl SstableCursor<'_> {
     async fn take_partition(&mut self, at: InBlock) -> Result<()> {
         let block = Block::new(&at.slots);
         let head = block.head(at.head_at).map_err(|what| self.damaged(at.number, what))?;
-        self.end = block.end_of(at.head_at);
+        (self.end, self.stretch) = (block.end_of(at.head_at), None);
         if at.number > self.run.first && self.end < at.head_at + 2 {
             return Err(self.damaged(at.number, "a block without an entry of its partition"));
         }

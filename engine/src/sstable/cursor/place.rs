@@ -5,7 +5,8 @@
 //!    place that is after the last of the file: the last block. Else the row index leads from its root to the block; a
 //!    partition without a row index has few blocks, among which binary search reads some.
 //! 3. `take_block` reads the block and checks that it belongs to the partition in hand.
-//! 4. `enter` finds the entry in the block by binary search.
+//! 4. `enter` finds the entry in the block by binary search, and the range deletion there by a walk back to the last
+//!    bound, or to where the slice before was entered.
 //!
 //! Invariants
 //! 1. Which range deletion is in force at a place is known from its block alone: the head of a block that goes on with
@@ -34,8 +35,9 @@ impl SstableCursor<'_> {
         let InBlock { number, slots, head_at } = self.in_hand();
         let (block, number, head_at) = (Block::new(slots), *number, *head_at);
         let damaged = |what| self.damaged(number, what);
-        let mut entry = block.at_or_above(head_at, border).map_err(damaged)?;
-        let mut in_force = block.open_below(head_at, entry).map_err(damaged)?;
+        let mut entry = block.at_or_above(head_at, self.end, border).map_err(damaged)?;
+        let stretch = block.open_below(head_at, entry, self.stretch).map_err(damaged)?;
+        let mut in_force = stretch.deletion;
         if slots.is_noted()
             && !self.span.reversed
             && entry < self.end
@@ -45,7 +47,7 @@ impl SstableCursor<'_> {
             in_force = bound.above;
             entry += 1;
         }
-        (self.entry, self.in_force) = (entry, in_force);
+        (self.entry, self.in_force, self.stretch) = (entry, in_force, Some(stretch));
         Ok(!in_force.is_none())
     }
 
@@ -124,7 +126,7 @@ impl SstableCursor<'_> {
             return Err(self.damaged(number, "a block of another partition"));
         }
         assert!(head_at < end && end <= slots.count(), "a part of the block in hand");
-        self.end = end;
+        (self.end, self.stretch) = (end, None);
         self.block = Some(InBlock { number, slots, head_at });
         Ok(())
     }
