@@ -130,6 +130,9 @@ pub const WIDE_BLOCKS_MIN: u64 = 8;
 pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
 /// One device read: what a compaction asks for from the start.
 pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
+/// What reads of keys under way on a shard hold in longer pieces than the first takes at most 1/4 of what the block
+/// cache may hold, beside it: 1/16 of its memory. When that is taken, the pieces of others stay as short as they are.
+pub const KEY_AHEAD_BLOCKS_DIVISOR: u64 = 4;
 
 /// Scans of ranges under way on a shard hold at most 1/16 of its memory in windows and blocks: others wait in the
 /// order in which they came, as long as they have time. One whose table has more lanes than that goes on alone.

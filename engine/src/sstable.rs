@@ -61,6 +61,7 @@ pub(crate) use slots::Slots;
 pub use statistics::Statistics;
 use uuid::Uuid;
 pub use verify::verify;
+pub(crate) use window::WindowBytes;
 pub use writer::{Writer, WrittenSstable};
 
 /// What names an sstable: never used twice.

@@ -23,9 +23,11 @@ use std::rc::Rc;
 
 use super::entries::{Entries, Kept, Queue};
 use super::ghosts::Ghosts;
-use crate::limits::{BLOCKS_LEFT_DIVISOR, CACHED_BLOCK_BYTES_MAX, INDEX_BLOCKS_DIVISOR};
+use crate::limits::{
+    BLOCKS_LEFT_DIVISOR, CACHED_BLOCK_BYTES_MAX, INDEX_BLOCKS_DIVISOR, KEY_AHEAD_BLOCKS_DIVISOR,
+};
 use crate::planted::{Bug, planted};
-use crate::sstable::{Handles, Opener};
+use crate::sstable::{Handles, Opener, WindowBytes};
 
 /// The small queue has 1/10 of the budget.
 const SMALL_DIVISOR: u64 = 10;
@@ -71,6 +73,7 @@ pub struct BlockCache {
     index_bytes: Cell<u64>,
     /// How many index files could not be used so far.
     lost_indexes: Cell<u64>,
+    window_bytes: Rc<WindowBytes>,
 }
 
 #[derive(Debug)]
@@ -104,7 +107,7 @@ impl BlockCache {
             #[cfg(test)]
             steps: 0,
         };
-        let (opener, handles) = Default::default();
+        let (opener, handles, window_bytes) = Default::default();
         let (queues, files, index_bytes) = (RefCell::new(queues), Cell::new(0), Cell::new(0));
         let budget_bytes = Cell::new(budget_bytes);
         let (opened_blocks, lost_indexes) = (Cell::new(0), Cell::new(0));
@@ -117,7 +120,13 @@ impl BlockCache {
             budget_bytes,
             index_bytes,
             lost_indexes,
+            window_bytes,
         })
+    }
+
+    /// What the pieces have grown by in which reads of keys walk through files, and the most that this may be.
+    pub(crate) fn window_space(&self) -> (&Rc<WindowBytes>, u64) {
+        (&self.window_bytes, self.budget_bytes.get() / KEY_AHEAD_BLOCKS_DIVISOR)
     }
 
     /// An index file cannot be used any more.

@@ -17,7 +17,8 @@
 //! 4. A read of several keys has the turn of one at a time, and keeps nothing of what it held while it waits for the
 //!    next. What it has given to its sink is the sink's to count.
 //!
-//! Not here: short blocks of reads of keys, which are as many as requests in flight.
+//! Not here: short blocks of reads of keys, which are as many as requests in flight, and the pieces in which they walk
+//! through files (`sstable/window.rs`).
 
 use model::Token;
 

@@ -321,7 +321,7 @@ impl<'c> SstableCursor<'c> {
 
     /// Reads the block and, as far as the window reaches, those that the walk comes to next.
     async fn read_ahead(&mut self, number: usize) -> Result<()> {
-        self.window.widen();
+        self.window.widen(self.table.cache.window_space());
         let directory = &self.table.directory;
         let (offset, bytes) = directory.frame(number);
         let end_of = |block: usize| {

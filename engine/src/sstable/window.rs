@@ -1,6 +1,11 @@
 //! A piece of the file that was read at once, in which frames are found.
 //!
-//! Reading block after block, the piece grows, so that a short walk reads little and a long one seldom.
+//! Reading block after block, the piece grows, so that a short walk reads little and a long one seldom. Scans and
+//! compactions are counted with the longest piece before they begin (`read/turns.rs`). Reads of keys are not, as they are
+//! many and mostly short: what their pieces grow by is counted here.
+
+use std::cell::Cell;
+use std::rc::Rc;
 
 use super::file::Reading;
 use crate::error::Result;
@@ -17,6 +22,44 @@ pub(crate) struct Window {
     walked: bool,
     /// What a piece is read for.
     class: IoClass,
+    /// What the pieces of a read of a key have grown by; `None` if they are not counted.
+    grown: Option<Grown>,
+}
+
+/// What the pieces of all reads of keys of a shard have grown by, in bytes.
+#[derive(Debug, Default)]
+pub(crate) struct WindowBytes(Cell<u64>);
+
+/// What the pieces of one read have grown by.
+#[derive(Debug, Default)]
+struct Grown {
+    bytes: u64,
+    /// Where that is counted, since there is something.
+    all: Option<Rc<WindowBytes>>,
+}
+
+impl Grown {
+    /// Grows to so many bytes, if all are no more than `most` then.
+    fn grow(&mut self, bytes: u64, (all, most): (&Rc<WindowBytes>, u64)) -> bool {
+        let others = all.0.get() - self.bytes;
+        if bytes > self.bytes && others.saturating_add(bytes) > most {
+            return false;
+        }
+        if bytes > 0 {
+            all.0.set(others + bytes);
+            self.bytes = bytes;
+            self.all.get_or_insert_with(|| all.clone());
+        }
+        true
+    }
+}
+
+impl Drop for Grown {
+    fn drop(&mut self) {
+        if let Some(all) = &self.all {
+            all.0.set(all.0.get() - self.bytes);
+        }
+    }
 }
 
 impl Window {
@@ -26,7 +69,8 @@ impl Window {
             Reading::Scan => READ_AHEAD_BYTES_FIRST,
             Reading::Compaction => READ_AHEAD_BYTES_MAX,
         };
-        Window { view: None, start: 0, ahead_bytes, walked: false, class: reading.class() }
+        let grown = (reading == Reading::Point).then(Grown::default);
+        Window { view: None, start: 0, ahead_bytes, walked: false, class: reading.class(), grown }
     }
 
     /// One for who checks all of a file by requests of this class.
@@ -50,14 +94,19 @@ impl Window {
         self.walked = true;
     }
 
-    /// Enlarges the next piece, if the walk has gone on.
-    pub(crate) fn widen(&mut self) {
-        if std::mem::take(&mut self.walked) {
-            self.ahead_bytes =
-                (self.ahead_bytes * 2).clamp(READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX);
-            if self.class == IoClass::Read {
-                self.class = IoClass::Ahead;
-            }
+    /// Enlarges the next piece, if the walk has gone on, and if `space` has enough for it: what all reads of keys have
+    /// grown by, and may grow by.
+    pub(crate) fn widen(&mut self, space: (&Rc<WindowBytes>, u64)) {
+        if !std::mem::take(&mut self.walked) {
+            return;
+        }
+        let wanted = (self.ahead_bytes * 2).clamp(READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX);
+        let by = (wanted - READ_AHEAD_BYTES_FIRST) as u64;
+        if self.grown.as_mut().is_none_or(|grown| grown.grow(by, space)) {
+            self.ahead_bytes = wanted;
+        }
+        if self.class == IoClass::Read {
+            self.class = IoClass::Ahead;
         }
     }
 
@@ -75,5 +124,36 @@ impl Window {
         self.view = Some(file.of_class(self.class).read_exact_at(offset, wanted).await?);
         self.start = offset;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn widened(all: &Rc<WindowBytes>, most: u64) -> Window {
+        let mut window = Window::new(Reading::Point);
+        for _ in 0..5 {
+            window.walk();
+            window.widen((all, most));
+        }
+        window
+    }
+
+    /// Before: nothing counted them. 2000 reads of wide partitions in 8 files each held 2 GiB of a shard.
+    #[test]
+    fn pieces_of_reads_of_keys_grow_by_a_part_of_the_memory_all_together() {
+        let (all, most) = (Rc::default(), 1 << 20);
+        let windows: Vec<Window> = (0..1000).map(|_| widened(&all, most)).collect();
+        let by = |window: &Window| window.ahead_bytes - READ_AHEAD_BYTES_FIRST;
+        let grown: usize = windows.iter().map(by).sum();
+        assert!(grown as u64 <= most && grown as u64 > most / 2, "{grown} bytes");
+        assert_eq!(windows[0].ahead_bytes, READ_AHEAD_BYTES_MAX);
+        assert_eq!(all.0.get(), grown as u64);
+        drop(windows);
+        assert_eq!(all.0.get(), 0, "it is given back");
+        assert_eq!(widened(&all, most).ahead_bytes, READ_AHEAD_BYTES_MAX);
+        // Without any space they are read in pieces all the same.
+        assert_eq!(widened(&all, 0).ahead_bytes, READ_AHEAD_BYTES_FIRST);
     }
 }
