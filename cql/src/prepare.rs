@@ -111,6 +111,8 @@ pub struct Prepared {
     pub made_bytes: usize,
     /// Bytes of the values that its JSON texts have become, which each execution writes.
     pub json_values_bytes: usize,
+    /// What evaluating its constants has taken when it was compiled, in units of `expr/work.rs`.
+    pub constants_work: u64,
     /// Whether it calls `from_json`.
     calls_from_json: bool,
 }
@@ -187,6 +189,7 @@ pub fn prepare_parsed(
         called: Vec::new(),
         made_bytes: 0,
         json_values_bytes: 0,
+        constants_work: 0,
         calls_from_json: false,
     };
     Ok(match parsed.statement {
@@ -291,9 +294,18 @@ fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared>
     let made_bytes = collected.json.bytes() + collected.user_type_bytes;
     let json_values_bytes = collected.json.budget.taken();
     let (called, calls_from_json) = (collected.take_called(), collected.reads_json);
+    let constants_work = collected.constants_work();
     let markers = collected.into_markers()?;
     debug_assert!(plain.key_indexes.iter().all(|index| usize::from(*index) < markers.len()));
-    Ok(Prepared { markers, made_bytes, json_values_bytes, called, calls_from_json, ..plain })
+    Ok(Prepared {
+        markers,
+        made_bytes,
+        json_values_bytes,
+        called,
+        constants_work,
+        calls_from_json,
+        ..plain
+    })
 }
 
 /// Whether every table of a statement is named with its keyspace.

@@ -49,6 +49,11 @@ impl Collected {
         std::mem::take(&mut self.called).into_names()
     }
 
+    /// What evaluating its constants has taken, in units of `work.rs`.
+    pub(crate) fn constants_work(&self) -> u64 {
+        self.work.done()
+    }
+
     /// The markers, all of which must have a type.
     pub fn into_markers(self) -> Result<Vec<Marker>> {
         let markers = self.markers.into_iter().enumerate();

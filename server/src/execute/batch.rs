@@ -52,7 +52,9 @@ use super::statement::{BoundWhere, ServerStatement};
 use super::task::Waiting;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor, request_id};
-use crate::limits::{BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, COMPILED_AT_ONCE_BYTES};
+use crate::limits::{
+    BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, BATCH_AT_ONCE_WORK, COMPILED_AT_ONCE_BYTES,
+};
 use crate::statements::StatementPlace;
 
 /// The statements of a BATCH message, and what follows from them together.
@@ -87,6 +89,27 @@ impl BatchStatements {
     }
 }
 
+/// Whether a BATCH message is bound in the step that took it, by what its expressions take.
+#[derive(Default)]
+struct WorkAtOnce {
+    is_too_much: Cell<bool>,
+}
+
+impl WorkAtOnce {
+    /// An error, which no client sees, once so many units of work are too much: the message is bound in steps.
+    fn check(&self, units: u64) -> Result<(), ExecuteError> {
+        if units <= BATCH_AT_ONCE_WORK {
+            return Ok(());
+        }
+        self.is_too_much.set(true);
+        Err(ExecuteError::Overloaded(String::new()))
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.is_too_much.get()
+    }
+}
+
 /// A BATCH message that is kept for a task.
 struct LongBatch {
     /// The message's body, uncompressed.
@@ -118,16 +141,20 @@ impl Executor {
         if is_bound_in_steps(batch) {
             return self.batch_in_steps(call, batch, (keyspace, time.timestamp_us), out);
         }
-        let compiled = self.compile_batch(&mut call, batch, keyspace.as_deref(), async || Ok(()));
+        let work = WorkAtOnce::default();
+        let compiled = self
+            .compile_batch(&mut call, batch, keyspace.as_deref(), async |units| work.check(units));
         let statements = match at_once(compiled) {
-            Ok(statements) => statements,
-            Err(refusal) => return self.refuse(call, refusal, out),
+            Ok(statements) if !statements.are_long_to_bind(batch) => statements,
+            Err(refusal) if !work.is_too_much() => return self.refuse(call, refusal, out),
+            _ => return self.batch_in_steps(call, batch, (keyspace, time.timestamp_us), out),
         };
-        if statements.are_long_to_bind(batch) {
+        self.shard.effort().rows(statements.all.len() as u64);
+        let bound = self.bind_batch(batch, &statements, time, &work);
+        if work.is_too_much() {
+            drop(bound);
             return self.batch_in_steps(call, batch, (keyspace, time.timestamp_us), out);
         }
-        self.shard.effort().rows(statements.all.len() as u64);
-        let bound = self.bind_batch(batch, &statements, time);
         self.submit(call, bound, out)
     }
 
@@ -136,13 +163,15 @@ impl Executor {
         batch: &Batch<'_>,
         statements: &BatchStatements,
         time: StatementTime<'_>,
+        work: &WorkAtOnce,
     ) -> Result<BoundWrite<'_>, ExecuteError> {
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
         let time = self.time_of(batch, statements, time);
         let (kind, all) = (statements.message_kind(), statements.prepared());
         let binder = self.binder(BoundOn::Core);
-        let bound = at_once(binder.message((batch, kind), all, time, buffers, async || Ok(())));
+        let pause = async || work.check(binder.message_work.get());
+        let bound = at_once(binder.message((batch, kind), all, time, buffers, pause));
         self.shard.effort().expressions(binder.message_work.get());
         // What a function of a user takes is not counted.
         if statements.prepared().any(Prepared::calls_users) {
@@ -207,7 +236,9 @@ impl Executor {
             self.time_left(waiting).map(drop)
         };
         let schema = self.shard.schema_number();
-        let statements = self.compile_batch(call, &batch, keyspace.as_deref(), &pause).await?;
+        let compiled =
+            self.compile_batch(call, &batch, keyspace.as_deref(), async |_| pause().await);
+        let statements = compiled.await?;
         let time = self.state.time_with(*timestamp_us, &batch.parameters);
         let time = self.time_of(&batch, &statements, time);
         let (kind, mut own) = (statements.message_kind(), Vec::new());
@@ -232,13 +263,14 @@ impl Executor {
         Ok(BoundWrite { timeout: Some(left), ..bound })
     }
 
-    /// Finds or compiles the statements, and judges them together. `pause` is called after each, and may end it.
+    /// Finds or compiles the statements, and judges them together. `pause` is called after each, with what the constants
+    /// of those that were compiled have taken, and may end it.
     async fn compile_batch(
         &self,
         call: &mut Call,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-        pause: impl AsyncFn() -> Result<(), ExecuteError>,
+        pause: impl AsyncFn(u64) -> Result<(), ExecuteError>,
     ) -> Result<BatchStatements, ExecuteError> {
         check_serial(&batch.parameters)?;
         let all = self.statements_of(batch, keyspace, pause).await?;
@@ -309,13 +341,13 @@ impl Executor {
         &self,
         batch: &Batch<'_>,
         keyspace: Option<&str>,
-        pause: impl AsyncFn() -> Result<(), ExecuteError>,
+        pause: impl AsyncFn(u64) -> Result<(), ExecuteError>,
     ) -> Result<Vec<Rc<ServerStatement>>, ExecuteError> {
         let mut statements: Vec<Rc<ServerStatement>> = Vec::new();
         // Of each text one: most batches have few, whose values differ.
         let mut compiled: HashMap<&str, Rc<ServerStatement>> = HashMap::new();
         // Plans, and values that were JSON, take many times the bytes of the message.
-        let mut compiled_bytes = 0;
+        let (mut compiled_bytes, mut constants_work) = (0, 0_u64);
         for item in batch.statements() {
             let statement = match item.text {
                 BatchText::Query(text) => match compiled.get(text) {
@@ -323,6 +355,7 @@ impl Executor {
                     None => {
                         let one = Rc::new(self.compile_text(text, keyspace).await?);
                         compiled_bytes += one.bytes();
+                        constants_work = constants_work.saturating_add(one.compiled.constants_work);
                         if compiled_bytes > STATEMENT_MEMORY_BYTES_MAX {
                             return Err(too_much_to_compile());
                         }
@@ -337,7 +370,7 @@ impl Executor {
             };
             check_writable(&plan_of(&statement.compiled)?.table.keyspace)?;
             statements.push(statement);
-            pause().await?;
+            pause(constants_work).await?;
         }
         Ok(statements)
     }

@@ -211,6 +211,36 @@ fn a_long_batch_goes_in_steps_and_a_short_one_is_judged_in_the_pass() {
     }
 }
 
+/// Before: each of 256 statements could take 100 ms of the one step in which all were compiled and bound.
+#[test]
+fn a_short_batch_whose_expressions_take_long_goes_in_steps() {
+    let mut bench = Bench::new(1);
+    bench.query("CREATE TABLE ks.d (k int PRIMARY KEY, v decimal)");
+    for (digits, is_long) in [("9", false), ("400", true)] {
+        let text = format!("INSERT INTO ks.d (k, v) VALUES (1, exp(1 + 1e-{digits}))");
+        let at_once =
+            bench.begin_batch_of(&[text, "INSERT INTO ks.nope (k) VALUES (1)".to_owned()]);
+        let later: Vec<String> = bench.answers().into_values().collect();
+        assert_eq!((at_once.is_empty(), later.len()), (is_long, usize::from(is_long)), "{digits}");
+    }
+    let id = bench.prepare("INSERT INTO ks.d (k, v) VALUES (3, exp((decimal)?))");
+    let (mut good, mut bad) = (ValueList::new(), ValueList::new());
+    good.push(Value::Bytes(&[0, 0, 0, 1, 15]));
+    bad.push(Value::Bytes(&[0]));
+    for (count, is_long) in [(3, false), (100, true)] {
+        let all = std::iter::repeat_n(&good, count).chain([&bad]);
+        let text = BatchText::Prepared(&id);
+        let of = all.map(|values| BatchStatement { text, values: values.as_values(VERSION) });
+        let statements: Vec<_> = of.collect();
+        let (parameters, mut items) = (Parameters::plain(Consistency::One, VERSION), Vec::new());
+        let batch = Batch::new(BatchKind::Unlogged, &statements, parameters, VERSION, &mut items);
+        bench.begin(&Request::Batch(batch));
+        assert_eq!(bench.answers_to(bench.client).is_empty(), is_long, "{count} statements");
+        assert_eq!(bench.answers().len(), usize::from(is_long));
+    }
+    assert_eq!(bench.query("SELECT count(*) FROM ks.d"), "0");
+}
+
 /// What is sent behind it is written over it, though it may be bound before.
 #[test]
 fn a_long_batch_has_the_timestamp_of_when_it_came() {
