@@ -45,6 +45,7 @@ mod recovery;
 mod remove;
 pub mod reserve;
 mod reshard;
+mod row_lengths;
 mod row_limits;
 mod schema_memory;
 pub mod semaphore;

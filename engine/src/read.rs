@@ -280,7 +280,8 @@ impl Read<'_> {
         scratch: &mut Scratch,
     ) -> Result<()> {
         let mut keys = keys.iter();
-        let may_hold_much = self.wait_policy == WaitPolicy::Endless && self.table.has_long_rows();
+        let may_hold_much =
+            self.wait_policy == WaitPolicy::Endless && self.table.row_lengths.has_long();
         if let Some(resume) = &self.command.resume {
             let last = keys.find(|(token, key)| *token == resume.token && **key == *resume.key);
             let (token, key) = last.ok_or_else(|| Error::invalid("a page of another query"))?;

@@ -76,7 +76,11 @@ impl Table {
         limits: &RowLimits,
     ) -> Result<()> {
         let brings_one = record_bytes as u64 > limits.free_bytes();
-        if brings_one || self.has_large_rows() { self.check_rows(mutation, limits) } else { Ok(()) }
+        if brings_one || self.row_lengths.has_large() {
+            self.check_rows(mutation, limits)
+        } else {
+            Ok(())
+        }
     }
 
     #[cold]

@@ -32,12 +32,13 @@ use crate::error::{Error, Result};
 use crate::index::IndexState;
 use crate::io::Disk;
 use crate::layout;
-use crate::limits::{LONG_BLOCK_BYTES, LOOKUP_AHEAD_BYTES, SCAN_BYTES, lane_read_bytes};
+use crate::limits::{LOOKUP_AHEAD_BYTES, SCAN_BYTES, lane_read_bytes};
 use crate::manifest::{ViewBegin, ViewEntry, ViewId};
 use crate::memtable::{Memtable, Removals};
 use crate::overwriting::Overwriting;
+use crate::row_lengths::RowLengths;
 use crate::schema_memory::DefinitionCosts;
-use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity, is_large};
+use crate::sstable::{FileDigest, Sstable, SstableId, SstableIdentity};
 use crate::truncations::Truncations;
 use crate::views::ViewsOfBase;
 
@@ -112,10 +113,8 @@ pub(crate) struct Table {
     pub(crate) closed: Cell<bool>,
     /// It has left the schema, and has nothing any more: a read that is under way must not take that for its end.
     pub(crate) is_gone: Cell<bool>,
-    /// A memtable or a file holds a row of [`LARGE_ROW_BYTES`](crate::limits::LARGE_ROW_BYTES).
-    has_large_rows: Cell<bool>,
-    /// A memtable holds a row, or a file may have a block, of [`LONG_BLOCK_BYTES`].
-    has_long_rows: Cell<bool>,
+    /// How long its rows may be.
+    pub(crate) row_lengths: RowLengths,
 }
 
 /// A memtable and its hold on the log.
@@ -260,8 +259,7 @@ impl Table {
             truncations: Truncations::default(),
             closed: Cell::new(false),
             is_gone: Cell::new(false),
-            has_large_rows: Cell::new(false),
-            has_long_rows: Cell::new(false),
+            row_lengths: RowLengths::default(),
         }
     }
 
@@ -375,11 +373,7 @@ impl Table {
         let before = memtable.bytes();
         memtable.insert_within(mutation, removals);
         memtable.note_terms(&self.definition.borrow(), mutation);
-        let largest = memtable.largest_row();
-        if largest >= LONG_BLOCK_BYTES {
-            self.has_long_rows.set(true);
-            self.has_large_rows.set(self.has_large_rows.get() || is_large(largest));
-        }
+        self.row_lengths.grew(memtable.largest_row());
         Grown { before, after: memtable.bytes() }
     }
 
@@ -496,7 +490,7 @@ impl Table {
         views.extend(add);
         views.sort_by_key(|view| (std::cmp::Reverse(view.newest()), view.entry.id()));
         self.set_views(views.into());
-        self.look_for_large_rows();
+        self.look_at_row_lengths();
     }
 
     /// The files of indexes that were dropped while others were made are to be removed, too.
@@ -524,25 +518,9 @@ impl Table {
         *self.lanes.borrow_mut() = None;
     }
 
-    /// Whether writes must be looked at for what they make of a large row.
-    #[inline]
-    pub(crate) fn has_large_rows(&self) -> bool {
-        self.has_large_rows.get()
-    }
-
-    /// Whether a read of a key may find a long block, or a long row in a memtable.
-    #[inline]
-    pub(crate) fn has_long_rows(&self) -> bool {
-        self.has_long_rows.get()
-    }
-
-    fn look_for_large_rows(&self) {
+    fn look_at_row_lengths(&self) {
         let largest = self.layers().iter().map(|layer| layer.memtable.borrow().largest_row()).max();
-        let (largest, views) = (largest.unwrap_or(0), self.views());
-        let named = |view: &View| !view.sstable.statistics().large_rows.is_empty();
-        self.has_large_rows.set(is_large(largest) || views.iter().any(named));
-        let is_long = |view: &View| view.sstable.may_have_long_blocks();
-        self.has_long_rows.set(largest >= LONG_BLOCK_BYTES || views.iter().any(is_long));
+        self.row_lengths.look(largest.unwrap_or(0), &self.views());
     }
 
     /// Leaves a file alone from now on: it cannot be merged, as `error` said at this second.
@@ -604,7 +582,7 @@ impl Table {
             }
             !goes
         });
-        self.look_for_large_rows();
+        self.look_at_row_lengths();
         freed
     }
 }

@@ -32,8 +32,9 @@ use shard::{Asker, ShardId};
 
 use super::call::Call;
 use super::deadlines::look_from;
+use super::delivery::Destination;
 use super::peers::{Answer, Ask};
-use super::read::{Destination, Pending, SelectRun, Selected};
+use super::read::{Pending, SelectRun, Selected};
 use super::statement::{Known, ServerStatement, Target};
 use super::terms::Registered;
 use super::{ExecuteError, Executor, Run, When};

@@ -27,10 +27,11 @@ use model::read::{Partitions, Resume};
 use model::{ReadEnd, Token};
 use shard::shard::group_of;
 use shard::stalls::Work;
-use shard::{Asker, Group, ShardId};
+use shard::{Group, ShardId};
 
 use super::call::{Call, Flow};
 use super::consistency::{check_read, level_of_nearest, level_of_read};
+use super::delivery::{Destination, Finished};
 use super::held_bytes::CountedBytes;
 use super::metered::{InPass, Metered, note_effort};
 use super::owned_parameters::OwnedParameters;
@@ -41,28 +42,10 @@ use super::trace::Trace;
 use super::{ExecuteError, Executor, Run, When};
 use crate::answers::Lease;
 use crate::limits::PASS_ANSWER_BYTES_MAX;
-use crate::session::ConnectionId;
-use crate::statements::Answered;
 use crate::system;
 
 /// Characters of a query's text that a warning repeats, as in Cassandra.
 const QUERY_SHOWN_CHARS: usize = 512;
-
-/// The connection or the peer that is answered.
-pub(super) enum Destination {
-    /// A client of this core.
-    Client(Call),
-    /// Another core, which forwarded its client's request.
-    Peer(Asker),
-}
-
-/// A read that is done: the frame of its answer.
-pub(super) struct Finished {
-    to: Destination,
-    frame: Vec<u8>,
-    /// The part of the frame in the memory of answers.
-    lease: Lease,
-}
 
 /// A SELECT to run: its plan, and the values of its markers.
 pub(super) struct SelectRun<'r> {
@@ -265,43 +248,6 @@ impl Executor {
             }
             Some(_) => unreachable!("it is a client's"),
             None => Flow::Later,
-        }
-    }
-
-    /// Goes on with the suspended reads whose disk or peers have answered. Once a pass.
-    pub(super) fn resume(&self) -> bool {
-        self.suspended.run_woken(|finished| self.deliver(finished, When::Later))
-    }
-
-    /// Hands over the answer of a read that was suspended.
-    pub(super) fn deliver(&self, finished: Finished, when: When) {
-        let Finished { to, frame, lease } = finished;
-        match to {
-            Destination::Client(call) => {
-                let answered = Answered::of(&frame);
-                self.reply(call.session.id, frame, Some(lease));
-                self.finish(call, answered, when);
-            }
-            Destination::Peer(asker) => {
-                self.answer_select(asker, frame, lease);
-                // The pass publishes; it may be asleep.
-                self.shard.wake().notify();
-            }
-        }
-    }
-
-    /// The lease of an answer in the memory of the core whose client gets it.
-    pub(super) fn lease_for(&self, to: &Destination) -> Lease {
-        match to {
-            Destination::Client(_) => self.answers.lease(),
-            Destination::Peer(asker) => self.answers_of[asker.peer().index()].lease(),
-        }
-    }
-
-    /// Hands over the frame of an answer to a client of this core, with its lease if it has one.
-    pub(super) fn reply(&self, to: ConnectionId, frame: Vec<u8>, lease: Option<Lease>) {
-        if let Some(frame) = self.replies.hand_over(to, frame, lease) {
-            self.frames.put_back(frame);
         }
     }
 
