@@ -76,10 +76,10 @@ impl Budget {
         self.left() / 2
     }
 
-    /// What they may hold when a start replays the log and the disk has no space for a flush: nothing else has memory
-    /// then.
+    /// What they may hold when a start replays the log: as yet no block has memory. Not less than they may ever hold in
+    /// a running shard, whose schema is shared with others.
     pub(crate) fn replayed_max(&self) -> usize {
-        self.bytes / 4 * 3
+        (self.left() / 4 * 3).max(self.bytes / 2)
     }
 
     /// What memtables hold when one is flushed.

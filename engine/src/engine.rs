@@ -326,9 +326,8 @@ impl Engine {
     pub async fn measure_space(&self, reserve_bytes: u64) -> Result<()> {
         let missing_bytes = reserve::missing(&self.disk, reserve_bytes).await?;
         if !self.budget.wants_flush(0) {
-            self.log_space.flush_has_space();
+            self.log_space.no_flush_is_due();
         }
-        self.log.keep_free(missing_bytes);
         self.log_space.measured(self.disk.free_space().await?, missing_bytes);
         self.refuse_deferred_if_full();
         Ok(())

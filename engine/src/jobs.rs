@@ -226,8 +226,16 @@ impl Engine {
         let file_bytes =
             |table: &Rc<Table>| table.overwriting.next_file_bytes(table.oldest_bytes());
         let bytes = tables.iter().map(file_bytes).sum();
+        let mut lacking_bytes = bytes;
         let result = match self.promise_flush(bytes).await {
-            Ok(promise) => self.flush(&tables, &promise, now_s, pause).await,
+            Ok(promise) => {
+                let flushed = self.flush(&tables, &promise, now_s, pause).await;
+                if matches!(flushed, Err(Error::DiskFull { .. })) {
+                    tables.iter().for_each(|table| table.overwriting.outgrew_estimate());
+                    lacking_bytes = tables.iter().map(file_bytes).sum();
+                }
+                flushed
+            }
             Err(error) => Err(error),
         };
         for table in &tables {
@@ -235,8 +243,8 @@ impl Engine {
             table.flush_backoff.ended(&result, self.backoff_clock_s(now_s));
         }
         match &result {
-            Ok(()) => self.log_space.flush_has_space(),
-            Err(Error::DiskFull { .. }) => self.log_space.flush_lacks_space(bytes),
+            Ok(()) => self.log_space.flush_had_space(bytes),
+            Err(Error::DiskFull { .. }) => self.log_space.flush_lacks_space(lacking_bytes),
             Err(_) => {}
         }
         if result.is_err() {

@@ -21,7 +21,7 @@ pub(crate) struct LogSpace {
     used_percent: Cell<u8>,
     /// What the reserve lacks, in bytes.
     missing_bytes: Cell<u64>,
-    /// What the last flush lacked space for, in bytes: 0 if it had space.
+    /// What a flush lacked space for, in bytes: 0 if none does.
     unflushed_bytes: Cell<u64>,
     /// How often something was flushed or deleted.
     freed: Cell<u64>,
@@ -52,8 +52,15 @@ impl LogSpace {
         self.disk_is_full();
     }
 
-    /// A flush has had space, or none is due any more.
-    pub(crate) fn flush_has_space(&self) {
+    /// A flush has had space for so many bytes: another one may lack more.
+    pub(crate) fn flush_had_space(&self, bytes: u64) {
+        if bytes >= self.unflushed_bytes.get() {
+            self.no_flush_is_due();
+        }
+    }
+
+    /// Memtables hold so little that none of them has to be flushed.
+    pub(crate) fn no_flush_is_due(&self) {
         self.unflushed_bytes.set(0);
     }
 

@@ -64,6 +64,11 @@ impl Overwriting {
         self.file_part.get().unwrap_or(1.0)
     }
 
+    /// The disk was full before all of a memtable was in a file: the next one may take as much as its memtable.
+    pub(crate) fn outgrew_estimate(&self) {
+        self.file_part.set(None);
+    }
+
     /// Bytes of the file that so many bytes in memory become at most: a quarter more than those of the last flush.
     pub(crate) fn next_file_bytes(&self, memory_bytes: usize) -> u64 {
         (memory_bytes as f64 * (self.file_part() * 1.25).min(1.0)) as u64

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! manifest ─► open every view ─► replay the log behind what was flushed ─► resume the log ─► ready
-//!                                   └─ memory is short: flush ─► manifest (the disk is full: go on)
+//!                                   └─ memory is short: flush ─► manifest
 //! ```
 //!
 //! 1. An sstable that the manifest names and that is missing or damaged is kept as damaged (`damage.rs`): reads of its
 //!    tokens fail with its name, everything else is served. What is damaged of a manifest or a log stops the start.
 //! 2. A record is replayed for a table only if the manifest does not say that this table has it in its views.
 //! 3. Replaying twice is replaying once, so a crash at any step is followed by the same steps again.
-//! 4. A start takes no space for data: a log that a shard has written fits its memory again, nearly. So a flush that
-//!    finds the disk full is left to the open shard, until memtables hold three quarters of all memory.
+//! 4. A start takes no space for data: what a shard has written to its log fits its memory again, nearly, and then some
+//!    is left before anything is flushed. Only one that was given less memory than before flushes here.
 //! 5. What was replayed stays in the log until it is flushed like everything else. The replay writes the log's last
 //!    block again before it hands out that block's records: it may have been readable and not durable.
 
@@ -25,7 +25,7 @@ use crate::cache::BlockCache;
 use crate::commitlog::{Log, Position, Record, Replay};
 use crate::damage::{DamageKind, DamagedView, is_damage};
 use crate::engine::{Config, Engine, Parts};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file_names::FileNames;
 use crate::flush::FlushTarget;
 use crate::garbage::{Garbage, GoneTable};
@@ -141,17 +141,14 @@ impl Recovery<'_> {
         let log_dir = layout::log_dir(&self.config.shard_dir);
         let flushed = self.manifest.state().flushed;
         let mut replay = Replay::open(self.disk, &log_dir, flushed).await?;
-        let (mut start, mut is_disk_full) = (flushed, false);
+        let mut start = flushed;
         while let Some(record) = replay.next().await? {
             assert!(start < record.end, "records end one after the other");
             self.take(&record, start, log_dir.as_str())?;
             start = record.end;
             self.counters.count(|s| s.records_replayed += 1);
-            if self.budget.admit(0, 0).is_err() && !(is_disk_full && self.replays_on()) {
-                is_disk_full = match self.flush_to_fit().await {
-                    Err(Error::DiskFull { .. }) if self.replays_on() => true,
-                    flushed => flushed.map(|()| false)?,
-                };
+            if self.budget.memtables() > self.budget.replayed_max() {
+                self.flush_to_fit().await?;
             }
         }
         let tail = replay.finish().await?;
@@ -168,11 +165,6 @@ impl Recovery<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether more is replayed when nothing can be flushed.
-    fn replays_on(&self) -> bool {
-        self.budget.memtables() <= self.budget.replayed_max()
     }
 
     /// Flushes the largest memtables until half of the space is free.

@@ -37,6 +37,7 @@ use crate::limits::{APPLIED_BYTES_AT_ONCE, DEFERRED_AT_ONCE_MAX};
 use crate::memtable::Removals;
 use crate::partition_queue::Kind;
 use crate::planted::{Bug, planted};
+use crate::space_ledger::{Promise, SpaceUse};
 use crate::views::check_view_keys;
 use crate::write_queue::Entry;
 
@@ -320,7 +321,10 @@ impl Engine {
         loop {
             self.log.until_segment_needed().await;
             let before = self.log_space.freed_count();
-            match self.log.prepare().await {
+            let promise = self.promise_segment();
+            let prepared = self.log.prepare().await;
+            drop(promise);
+            match prepared {
                 Ok(()) => {}
                 // Until a flush frees a segment: writes wait.
                 Err(Error::Overloaded(_)) => self.log_space.until_freed(before).await,
@@ -335,12 +339,30 @@ impl Engine {
         }
     }
 
+    /// While the reserve lacks something, a new segment leaves that free, and what is promised to flushes and to
+    /// segments of other shards. Promises the space of the segment, while what is given is held.
+    fn promise_segment(&self) -> Option<Promise> {
+        let missing_bytes = self.log_space.missing_bytes();
+        if missing_bytes == 0 {
+            self.log.keep_free(0);
+            return None;
+        }
+        let segment_bytes = self.log.segment_bytes();
+        let promise = self.space_ledger.promise(SpaceUse::Flush, segment_bytes);
+        let promised_bytes = self.space_ledger.promised_bytes(SpaceUse::Flush);
+        self.log.keep_free(missing_bytes + promised_bytes.saturating_sub(segment_bytes));
+        Some(promise)
+    }
+
     /// Fills segments with zeros before they are needed.
     async fn fill_segments(&self) -> Error {
         loop {
             self.log.until_filling_pays().await;
             let before = self.log_space.freed_count();
-            match self.log.fill_ahead().await {
+            let promise = self.promise_segment();
+            let filled = self.log.fill_ahead().await;
+            drop(promise);
+            match filled {
                 Ok(()) => {}
                 // It will be tried again, or done when it must be.
                 Err(Error::DiskFull { .. } | Error::Overloaded(_)) => {

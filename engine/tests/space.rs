@@ -227,7 +227,7 @@ fn a_start_on_a_full_disk_needs_no_space_for_what_it_replays() {
     let started = exec.run(async move {
         // For what a start makes beside data.
         leave_free(&sim, &disk, 1 << 20).await;
-        // As one that was started with less memory than before.
+        // With less memory than before.
         let config = Config { memory_bytes: 7 << 20, ..small(30) };
         let engine = open(&disk, &spawner, config, &SpaceLedger::default()).await;
         let mut found = Count(0);
@@ -257,6 +257,33 @@ fn a_flush_asks_for_the_space_that_its_file_takes() {
         leave_free(&sim, &disk, 300 << 10).await;
         let (job, now_s) = (engine.next_job_of(JobKind::Flush, LATER_S), LATER_S);
         engine.run(job.unwrap(), now_s, yield_now).await.unwrap();
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: a flush whose file became longer than those before it met the full disk, and asked for as little the next
+/// time; writes were taken meanwhile.
+#[test]
+fn a_flush_that_has_met_a_full_disk_asks_for_as_much_as_its_memtable_takes() {
+    on_sim(async |sim, disk, exec| {
+        Engine::create(&disk, &small(10)).await.unwrap();
+        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        for key in 1000..1060 {
+            write(&engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
+        }
+        flush(&engine).await;
+        fill_memory(&engine).await;
+        leave_free(&sim, &disk, 1 << 20).await;
+        let flush_once = async |now_s| {
+            let job = engine.next_job_of(JobKind::Flush, now_s).unwrap();
+            engine.run(job, now_s, yield_now).await.err()
+        };
+        let met = flush_once(LATER_S).await;
+        let refused = Error::DiskFull { file: "the flush of a memtable".into() };
+        assert!(matches!(&met, Some(Error::DiskFull { .. })) && met != Some(refused.clone()));
+        engine.measure_space(0).await.unwrap();
+        assert!(engine.is_disk_full());
+        assert_eq!(flush_once(LATER_S + 60).await, Some(refused), "nothing is written");
         sim.set_faults(Faults::default());
     });
 }

@@ -154,7 +154,7 @@ pub async fn open_engine(
     engine.share_space(&booted.space);
     engine.share_files(&booted.owners);
     engine.share_schema(booted.layout.shards as usize);
-    // Before anything is written: what the start has released of the reserve is for such steps alone.
+    // Before the log and flushes take any: what a start has released of the reserve is for such steps alone.
     if let Err(error) = engine.measure_space(config.reserve_bytes).await {
         tracing::warn!(%shard, %error, "the free space is unknown");
     }

@@ -16,8 +16,9 @@
 //!    what ends a read waits for none of those.
 //! 3. No deadlock: a request of [`Line::General`] may wait for requests of [`Line::Noted`] (a write of a base, for the
 //!    rows of its views), for these wait for no other core; and for requests of [`Line::Orders`] (a write, for the end
-//!    of a TRUNCATE), for these wait for noted ones at most. No request waits for another one of its line. So cores
-//!    that have given all their credits to each other get answers all the same.
+//!    of a TRUNCATE), for these wait for noted ones at most. No request waits for another one of its line, but for what
+//!    operators ask and, after a start, for batches of the last run: these are few. So cores that have given all their
+//!    credits to each other get answers all the same.
 //! 4. A read that its task has left is ended where it is: one that waits for a credit is never sent, of one that was
 //!    sent the peer is told.
 //! 5. A client's request is refused while [`PEER_QUEUE_REQUESTS_MAX`] wait, or what waits takes the bytes that it may.

@@ -132,6 +132,11 @@ impl Log {
         self.state.borrow().needed_bytes() > self.config.log_bytes_max / 2
     }
 
+    /// The size of new segments, in bytes.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.config.segment_bytes.into()
+    }
+
     /// New segments leave so many bytes of the free space from now on.
     pub(crate) fn keep_free(&self, bytes: u64) {
         self.kept_free_bytes.set(bytes);
@@ -404,11 +409,11 @@ impl Log {
         let segment_bytes = self.config.segment_bytes;
         let path = self.new_path().await?;
         let kept_free_bytes = self.kept_free_bytes.get();
-        if kept_free_bytes > 0 {
-            let free_bytes = self.disk.free_space().await?.free_bytes;
-            if free_bytes < kept_free_bytes + u64::from(segment_bytes) {
-                return Err(Error::DiskFull { file: path.as_str().into() });
-            }
+        if kept_free_bytes > 0
+            && let Ok(space) = self.disk.free_space().await
+            && space.free_bytes < kept_free_bytes + u64::from(segment_bytes)
+        {
+            return Err(Error::DiskFull { file: path.as_str().into() });
         }
         let file = make_file(&self.disk, &path, segment_bytes, class).await?;
         self.state.borrow_mut().files_bytes += u64::from(segment_bytes);

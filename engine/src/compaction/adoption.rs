@@ -173,10 +173,9 @@ impl<'m> RunningMerge<'m> {
             || self.inputs.borrow().iter().any(|input| input.entry.id() == id)
     }
 
-    /// The views outside the merge that have a token.
-    fn outside(&self, token: Token) -> Ref<'_, Outside> {
-        let views = self.table.views();
-        let is_known = self.outside.borrow().as_ref().is_some_and(|it| it.is_for(token, &views));
+    /// Which of these, the table's views, have a token and are outside the merge.
+    fn outside(&self, token: Token, views: &Rc<[View]>) -> Ref<'_, Outside> {
+        let is_known = self.outside.borrow().as_ref().is_some_and(|it| it.is_for(token, views));
         if !is_known {
             let outside = Outside::from(token, views, |view| self.is_merged(view));
             self.outside.replace(Some(outside));
@@ -302,8 +301,9 @@ impl MergeOwner for RunningMerge<'_> {
             let oldest = memtable.oldest().filter(|oldest| *oldest <= newest_dead);
             oldest.filter(|_| memtable.get(token, key).is_some())
         });
-        let outside = self.outside(token);
-        let others = outside.holders().filter(|view| {
+        let views = self.table.views();
+        let outside = self.outside(token, &views);
+        let others = outside.holders(&views).filter(|view| {
             view.sstable.statistics().oldest_timestamp <= newest_dead
                 && view.may_contain(token)
                 && !self.is_denied(token, view.entry.sstable)
@@ -340,8 +340,9 @@ impl MergeOwner for RunningMerge<'_> {
         let Some(newest_due) = self.newest_due else { return };
         // A filter that is not in memory says "perhaps", and tombstones would stay for it for ever.
         let unsure: Vec<(Uuid, Rc<Sstable>)> = {
-            let outside = self.outside(token);
-            let asked = outside.holders().filter(|view| {
+            let views = self.table.views();
+            let outside = self.outside(token, &views);
+            let asked = outside.holders(&views).filter(|view| {
                 view.sstable.statistics().oldest_timestamp <= newest_due
                     && view.sstable.is_unsure(token)
             });

@@ -9,9 +9,12 @@
 //! All tokens of a stretch have the same holders. A merge comes to its tokens in their order, so the holders are looked
 //! for once a stretch, and not once a partition: a table may have tens of thousands of files.
 //!
+//! Invariant: no file is kept open by this. A stretch may last as long as a wide partition, and files that are used up
+//! meanwhile are to free their space.
+//!
 //! Not here: what follows for a tombstone (`adoption.rs`).
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use model::{Token, TokenRange};
 
@@ -19,8 +22,8 @@ use crate::table::View;
 
 /// The views of a table that have a stretch of its tokens, without those that are merged.
 pub(super) struct Outside {
-    /// All views of the table.
-    views: Rc<[View]>,
+    /// All views of the table, to know them again.
+    views: Weak<[View]>,
     stretch: Stretch,
 }
 
@@ -35,22 +38,23 @@ impl Outside {
     /// Those of the stretch that begins with a token.
     pub(super) fn from(
         token: Token,
-        views: Rc<[View]>,
+        views: &Rc<[View]>,
         is_merged: impl Fn(&View) -> bool,
     ) -> Outside {
         let all = views.iter().map(|view| view.entry.tokens);
         let stretch = Stretch::from(token, all, |index| !is_merged(&views[index]));
-        Outside { views, stretch }
+        Outside { views: Rc::downgrade(views), stretch }
     }
 
     /// Whether these are the views of the table still, and the token is of the stretch.
     pub(super) fn is_for(&self, token: Token, views: &Rc<[View]>) -> bool {
-        Rc::ptr_eq(&self.views, views) && self.stretch.tokens.contains(token)
+        let is_same = std::ptr::addr_eq(self.views.as_ptr(), Rc::as_ptr(views));
+        is_same && self.stretch.tokens.contains(token)
     }
 
-    /// The views that have the stretch.
-    pub(super) fn holders(&self) -> impl Iterator<Item = &View> {
-        self.stretch.holders.iter().map(|index| &self.views[*index])
+    /// Those of the table's views that have the stretch.
+    pub(super) fn holders<'v>(&self, views: &'v [View]) -> impl Iterator<Item = &'v View> {
+        self.stretch.holders.iter().map(|index| &views[*index])
     }
 }
 
@@ -82,6 +86,17 @@ impl Stretch {
 mod tests {
     use super::*;
     use crate::io::Rng;
+
+    /// Before: the inputs of a merge that were used up inside a wide partition kept their space to its end.
+    #[test]
+    fn no_file_is_kept_open() {
+        let views: Rc<[View]> = Rc::new([]);
+        let outside = Outside::from(Token(0), &views, |_| false);
+        assert_eq!(Rc::strong_count(&views), 1);
+        assert!(outside.is_for(Token(7), &views));
+        let others: Rc<[View]> = Rc::new([]);
+        assert!(!outside.is_for(Token(7), &others));
+    }
 
     /// Before: all files of the table were looked at for each partition of a merge, and each of them was compared with
     /// all that are merged.

@@ -23,7 +23,7 @@ fn what_is_deleted_leaves_no_file_once_its_grace_is_over() {
 
 /// Before: they waited for a place among the merges, behind every table that had runs to merge.
 #[test]
-fn files_in_which_nothing_is_alive_go_whatever_is_being_merged() {
+fn files_in_which_nothing_is_alive_are_removed_by_a_job_that_is_no_merge() {
     on_sim(1, async |_, disk, exec| {
         let mut shard = Shard::create(&disk, &exec).await;
         for key in 0..KEYS {
