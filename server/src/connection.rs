@@ -540,7 +540,8 @@ impl Connection {
 
     fn is_expired(&self, now: Instant, load: &Load) -> bool {
         let beyond = |start, limit| now.saturating_duration_since(start) > limit;
-        let stalled = if load.is_pressed() { PRESSED_TIMEOUT } else { STALLED_TIMEOUT };
+        let is_pressed = load.is_pressed(self.partial_bytes);
+        let stalled = if is_pressed { PRESSED_TIMEOUT } else { STALLED_TIMEOUT };
         match self.state {
             State::Lingering(since) => beyond(since, LINGER_TIMEOUT),
             _ if self.blocked.is_some_and(|since| beyond(since, stalled)) => true,

@@ -124,12 +124,16 @@ impl Connections {
 
     /// There is space: so many of those that wait for it at most get a turn in the next pass.
     pub(crate) fn serve_waiting(&mut self, most: usize) {
-        for _ in 0..most {
+        let mut served = 0;
+        while served < most {
             let Some(id) = self.waiting.pop_front() else { return };
             let slot = &mut self.slots[id.slot as usize];
             // Not of the next tenant, who may wait as well.
-            slot.waits &= slot.generation != id.generation;
-            self.serve(id);
+            if slot.generation == id.generation {
+                slot.waits = false;
+                self.serve(id);
+                served += 1;
+            }
         }
     }
 

@@ -55,7 +55,8 @@ pub(crate) const ACCEPTS_PER_PASS: usize = 64;
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may leave its answers unread once they are too many.
 pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same while such answers take more than half of the memory for requests: others wait for it.
+/// The same while such answers take more than half of the memory for requests, or of a client that asks behind them
+/// such answers and requests that have begun to arrive: others wait for it.
 pub(crate) const PRESSED_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a frame may take to come whole, seen from when its beginning is found waiting for the rest. It is refused
 /// then: what has come of it takes memory that others' requests need.
@@ -264,8 +265,8 @@ const _: () = assert!(WRITES_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(MAIL_SLICE.as_micros() < PASS_SLICE.as_micros());
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < STOP_TIMEOUT.as_millis());
 const _: () = assert!(CONNECTION_REQUESTS_MAX < SHARD_REQUESTS_MAX);
-// What one read brings must fit the smallest shard's share, or nothing would ever be taken.
 const _: () = assert!(READ_BYTES_FULL < READ_BYTES);
+// What one read brings must fit the smallest shard's share, or nothing would ever be taken.
 const _: () = assert!((READ_BYTES as u64) < SHARD_MEMORY_BYTES_MIN / REQUEST_MEMORY_DIVISOR);
 
 /// Partitions that `toppartitions` shows of reads and of writes.

@@ -123,10 +123,11 @@ impl Load {
         self.bytes() > self.bytes_max
     }
 
-    /// Whether clients that do not read hold so much, in answers or in what they ask behind these, that it is time to
-    /// part from them.
-    pub(crate) fn is_pressed(&self) -> bool {
-        self.answers.unsent_bytes() + self.partial_bytes > self.bytes_max / 2
+    /// Whether clients that do not read hold so much that it is time to part from one that has so many bytes which it
+    /// asks behind its answers: with these, what all clients ask counts as well.
+    pub(crate) fn is_pressed(&self, partial_bytes: usize) -> bool {
+        let of_requests = if partial_bytes > 0 { self.partial_bytes } else { 0 };
+        self.answers.unsent_bytes() + of_requests > self.bytes_max / 2
     }
 
     fn is_idle(&self) -> bool {

@@ -7,7 +7,7 @@
 //! 3. In the mutation: the static row, then rows, ranges or the partition's deletion, by [`RowChange`].
 //!
 //! Invariants: no record is larger than `MUTATION_BYTES_MAX`; a statement whose values are all unset
-//! writes nothing, and so does one whose list of rows is empty; keys and rows are judged all the same.
+//! writes nothing, and one whose list of rows is empty changes none; keys and rows are judged all the same.
 //! Not here: which rows are named (`restrict`), what a cell becomes (`cells.rs`), which shard gets which
 //! mutation (`shard/src/router.rs` splits the record).
 

@@ -12,11 +12,12 @@
 //!    record instead (`binder.rs`).
 //! 4. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
-//! A long message is a task that does the same and lets others run between two statements; a long text among them is
-//! compiled by a thread beside the core (`long_text.rs`), which binds all statements if the values of one take long
-//! (`long_values.rs`). One such task of a core compiles and binds at a time, in the order in which they came; a message
-//! of a few short statements does it in the pass. Its time-out counts from when the message came, its binding included,
-//! and the bytes of the message are counted until it is bound (`held_bytes.rs`).
+//! A long message, or one whose expressions take long, is a task that does the same and lets others run between two
+//! statements. A long text among them is compiled by a thread beside the core (`long_text.rs`), which binds all
+//! statements if the values of one take long (`long_values.rs`). One such task of a core compiles and binds at a time,
+//! in the order in which they came; a message of a few short statements does it in the pass. Its time-out counts from
+//! when the message came, its binding included, and the bytes of the message are counted until it is bound
+//! (`held_bytes.rs`).
 //!
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
 //! `USING TIMESTAMP`; with a condition it is always that of the clock. The batch is divided if it is LOGGED and its tokens have more than one owner.
@@ -263,8 +264,8 @@ impl Executor {
         Ok(BoundWrite { timeout: Some(left), ..bound })
     }
 
-    /// Finds or compiles the statements, and judges them together. `pause` is called after each, with what the constants
-    /// of those that were compiled have taken, and may end it.
+    /// Finds or compiles the statements, and judges them together. `pause` is called between two of them, with what the
+    /// constants of those that were compiled have taken, and may end it.
     async fn compile_batch(
         &self,
         call: &mut Call,
@@ -370,7 +371,9 @@ impl Executor {
             };
             check_writable(&plan_of(&statement.compiled)?.table.keyspace)?;
             statements.push(statement);
-            pause(constants_work).await?;
+            if statements.len() < batch.len() {
+                pause(constants_work).await?;
+            }
         }
         Ok(statements)
     }

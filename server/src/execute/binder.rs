@@ -129,8 +129,8 @@ impl Binder {
         }
     }
 
-    /// Binds the statements of a BATCH message of this kind. `pause` is called after each, and may end it. What the
-    /// statements themselves warn of is not among the warnings.
+    /// Binds the statements of a BATCH message of this kind. `pause` is called between two of them, and may end it.
+    /// What the statements themselves warn of is not among the warnings.
     pub(super) async fn message<'p>(
         &self,
         (batch, MessageKind { kind, is_conditional }): (&Batch<'_>, MessageKind),
@@ -143,7 +143,9 @@ impl Binder {
         let mut records = self.batch_record(record);
         let mut size = BatchSize::new(kind, self.thresholds);
         let mut bound = Bound::default();
+        let mut left = batch.len();
         for (prepared, item) in statements.zip(batch.statements()) {
+            left -= 1;
             let mut bindings = Bindings::new(&item.values, &prepared.markers, time)?;
             bindings.set_bound_on(self.bound_on);
             let plan = plan_of(prepared)?;
@@ -156,7 +158,9 @@ impl Binder {
             let work = self.message_work.get().saturating_add(bindings.work_done());
             self.message_work.set(work);
             guarded?;
-            pause().await?;
+            if left > 0 {
+                pause().await?;
+            }
         }
         bound.is_divided = records.is_divided(kind);
         if is_conditional {

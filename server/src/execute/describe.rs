@@ -33,7 +33,7 @@ use super::call::{Call, Flow};
 use super::long_text::is_long;
 use super::statement::ServerStatement;
 use super::{ExecuteError, Executor};
-use crate::limits::PASS_ANSWER_BYTES_MAX;
+use crate::limits::{PASS_ANSWER_BYTES_MAX, SCHEMA_CHANGE_TIMEOUT};
 use crate::system::{self, Node, PARTITIONER};
 
 /// What Cassandra would say of its snitch.
@@ -82,7 +82,13 @@ impl Executor {
         let (executor, statement, schema) = (self.clone(), statement.clone(), schema.clone());
         let (is_paged, level) = (parameters.page_rows.is_some(), parameters.consistency);
         self.spawn(Group::Background, call, async move |call, out| {
-            let (_turn, _counted) = (executor.describe_turn.take(1).await, counted);
+            let turn = executor.turn_within(&executor.describe_turn, SCHEMA_CHANGE_TIMEOUT).await;
+            let (Some(_turn), _counted) = (turn, counted) else {
+                return Err(ExecuteError::Overloaded(format!(
+                    "Not described within {} s, with the long descriptions before it",
+                    SCHEMA_CHANGE_TIMEOUT.as_secs()
+                )));
+            };
             if call.session.is_over.get() {
                 // It reads no answer, but every request has one.
                 return Err(ExecuteError::ReadTimedOut(level));

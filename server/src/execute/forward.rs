@@ -141,7 +141,8 @@ impl Executor {
     }
 
     /// Answers the forwarded requests from a slot on that are not answered at `now` and should be, while the slice lasts.
-    /// Their owners are told, and their entries stay until those have answered. Where to go on; `None`: that were all.
+    /// Their owners have the same deadline and end them; until they have answered, the entries stay. Where to go on;
+    /// `None`: that were all.
     pub(super) fn answer_late_forwarded(
         &self,
         from: usize,
@@ -155,7 +156,6 @@ impl Executor {
             }
             let Some(call) = request.call.take() else { return false };
             call.session.forwarded.borrow_mut().remove(request.of_session);
-            self.end_at_owner(request.owner, request.number);
             self.refuse_later(call, &ExecuteError::ReadTimedOut(request.level));
             true
         })
