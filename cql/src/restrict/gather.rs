@@ -37,7 +37,7 @@ impl Restrictions {
         }
     }
 
-    /// Adds `column = value`.
+    /// Adds `column = value` of a column that has no restriction: an INSERT gives each once, and may have many.
     pub(super) fn add_equal(
         &mut self,
         column: &Column,
@@ -46,7 +46,8 @@ impl Restrictions {
     ) -> Result<()> {
         let term = compiler.term(value, &receiver(column))?;
         let kind = Kind::ValueSet(ValueSet::One(Values::Each(vec![term])));
-        self.merge_single(ColumnRestriction { column: column.clone(), kind }, compiler.table)
+        self.singles.push(ColumnRestriction { column: column.clone(), kind });
+        Ok(())
     }
 
     fn add_column(

@@ -16,6 +16,7 @@ use model::schema::{Column, ColumnKind, Table};
 use super::{ValueSet, Values, indexed};
 use crate::error::{Error, Result};
 use crate::expr::Term;
+use crate::steps::step;
 
 /// One end of a slice.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,7 @@ impl Restrictions {
 
     /// Adds the restriction of one column of the table.
     pub(super) fn merge_single(&mut self, new: ColumnRestriction, table: &Table) -> Result<()> {
+        step(self.singles.len() + self.multis.len());
         if new.column.kind == ColumnKind::Clustering {
             self.check_clustering(std::slice::from_ref(&new.column), &new.kind, table)?;
             let is_same = |column: &Column| column.id == new.column.id;

@@ -188,6 +188,20 @@ fn many_elements_of_a_column_are_written_in_time_in_proportion_to_their_number()
     }
 }
 
+/// Before: each key column of an INSERT was compared with all before it: `{}` names them all.
+#[test]
+fn a_long_key_is_inserted_in_steps_in_proportion_to_its_columns() {
+    const COLUMNS: usize = 500;
+    let names: Vec<String> = (0..COLUMNS).map(|at| format!("c{at}")).collect();
+    let typed: Vec<String> = names.iter().map(|name| format!("{name} int")).collect();
+    let key = format!("{}, PRIMARY KEY ({})", typed.join(", "), names.join(", "));
+    let db = Database::with(&key);
+    let insert = "INSERT INTO t JSON '{}'";
+    let (steps, prepared) = steps_of(|| prepare(insert, &db.schema, Some("ks")));
+    prepared.expect("a write");
+    assert!(steps < 20 * COLUMNS, "{steps} restrictions looked at");
+}
+
 /// Before: the static row was written, too, of a statement whose list of rows is empty.
 #[test]
 fn where_no_row_is_named_the_static_row_is_not_written() {
