@@ -57,6 +57,8 @@ const RESUME_LIMIT: Duration = Duration::from_secs(10);
 const RESERVE: &str = "reserve";
 /// Starts on a full disk until one needs the reserve.
 const DEATHS_MAX: u32 = 5;
+/// What somebody else has on the disk and removes: enough for the reserve to be kept again, and for writes.
+const REMOVED_BYTES: u64 = 160 << 20;
 /// The reserve is made again within ten seconds (`RESERVE_INTERVAL` in `shard/src/limits.rs`).
 const RESERVE_LIMIT: Duration = Duration::from_secs(40);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -152,6 +154,7 @@ struct Rig<'a> {
 impl Rig<'_> {
     /// The whole story.
     fn live(&mut self) -> Result<(), String> {
+        self.take(REMOVED_BYTES)?;
         let server = self.start()?;
         for (keyspace, records) in SPARE_RECORDS {
             self.load(&server, keyspace, 0, records)?;
@@ -280,6 +283,20 @@ impl Rig<'_> {
                 .map_err(|text| format!("{text}\nthe server said:\n{}", server.said()))?;
             self.pass(&format!("all that was acknowledged in {keyspace} is there"));
         }
+        Ok(())
+    }
+
+    /// Takes so many bytes of the file system.
+    fn take(&mut self, bytes: u64) -> Result<(), String> {
+        let path = self.disk.join("filler");
+        let part = vec![0x5a; 1 << 20];
+        let complain = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = File::create(&path).map_err(complain)?;
+        for _ in 0..bytes.div_ceil(1 << 20) {
+            file.write_all(&part).map_err(complain)?;
+        }
+        file.sync_all().map_err(complain)?;
+        self.fillers.push(path);
         Ok(())
     }
 
