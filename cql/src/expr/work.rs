@@ -18,6 +18,7 @@
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
+//! a term once more        64, of a static list that grows for each of many rows
 //! ```
 //!
 //! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of
@@ -103,6 +104,11 @@ impl ExpressionWork {
     pub(crate) fn note_cells(&self, cells: usize) {
         let units = (cells as u64).saturating_mul(UNITS_PER_CELL);
         self.done.set(self.done.get().saturating_add(units));
+    }
+
+    /// Counts so many terms that are evaluated once more.
+    pub(crate) fn take_again(&self, terms: usize) -> Result<()> {
+        self.take((terms as u64).saturating_mul(CALL_WORK))
     }
 
     /// Counts bytes that are read, or made.

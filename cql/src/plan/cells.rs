@@ -171,9 +171,14 @@ fn put_elements(
     // Elements of other collections are the same each time.
     let passes = if matches!(cell.ty, CqlType::List { .. }) { passes } else { 1 };
     let mut elements = Elements::default();
-    for op in (0..passes).flat_map(|_| ops) {
-        elements.collect(cell, op, stamp, bindings)?;
-        check_bytes(elements.bytes)?;
+    for pass in 0..passes {
+        if pass > 0 {
+            bindings.work.take_again(ops.len())?;
+        }
+        for op in ops {
+            elements.collect(cell, op, stamp, bindings)?;
+            check_bytes(elements.bytes)?;
+        }
     }
     if let Some(timestamp) = elements.cleared {
         row.cell(&Cell { timestamp, ..stamp.dead(cell.column, None) });

@@ -262,7 +262,10 @@ impl WritePlan {
         // Other changes are the same each time.
         let list_passes = if grows { passes } else { 1 };
         let mut bytes = 0;
-        for _ in 0..list_passes {
+        for pass in 0..list_passes {
+            if pass > 0 {
+                bindings.work.take_again(self.static_lists.len())?;
+            }
             bytes += put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
             check_bytes(bytes)?;
         }

@@ -224,6 +224,23 @@ fn where_no_row_is_named_the_static_row_is_not_written() {
     assert_eq!(changes.filter(|reads| *reads).count(), 0);
 }
 
+/// Before: each of many additions was evaluated for each of many rows, a hundred million times, in one step.
+#[test]
+fn what_a_static_list_grows_by_for_many_rows_is_counted() {
+    let mut db = Database::with("k int, c int, l list<int> static, v int, PRIMARY KEY (k, c)");
+    let rows = (0..10_000).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");
+    let update = |additions: usize| {
+        let additions = vec!["l = l + []"; additions].join(", ");
+        format!("UPDATE t SET {additions}, v = 1 WHERE k = 1 AND c IN ({rows})")
+    };
+    db.ok(&update(2));
+    let refused = db.run(&update(3000), &bound(&[])).map(drop).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("the expressions of one row or statement take more than"),
+        "{refused}"
+    );
+}
+
 /// Before: a static list grew once, however many rows were named. Cassandra writes the static row for each of them.
 #[test]
 fn a_static_list_grows_once_for_each_row() {
