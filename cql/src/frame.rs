@@ -14,6 +14,7 @@
 //!
 //! Not here: sockets, connection state beyond framing, what a request means.
 
+pub mod buffer;
 pub mod client;
 pub mod compress;
 pub mod consistency;

@@ -138,8 +138,8 @@ pub trait Cursor {
     /// Where the cursor is. Only after `next` gave `true`.
     fn fragment(&self) -> Fragment<'_>;
 
-    /// What was put together since this was asked last, beside what was shown. Of a cursor that only shows what is
-    /// stored: nothing.
+    /// What was put together since this was asked last, beside what was shown. A cursor that shows what is stored puts
+    /// nothing together.
     #[inline]
     fn take_united(&mut self) -> United {
         United::default()

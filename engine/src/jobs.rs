@@ -226,17 +226,10 @@ impl Engine {
         let file_bytes =
             |table: &Rc<Table>| table.overwriting.next_file_bytes(table.oldest_bytes());
         let bytes = tables.iter().map(file_bytes).sum();
-        let mut lacking_bytes = bytes;
-        let result = match self.promise_flush(bytes).await {
-            Ok(promise) => {
-                let flushed = self.flush(&tables, &promise, now_s, pause).await;
-                if matches!(flushed, Err(Error::DiskFull { .. })) {
-                    tables.iter().for_each(|table| table.overwriting.outgrew_estimate());
-                    lacking_bytes = tables.iter().map(file_bytes).sum();
-                }
-                flushed
-            }
-            Err(error) => Err(error),
+        let promise = self.promise_flush(bytes).await;
+        let result = match &promise {
+            Ok(promise) => self.flush(&tables, promise, now_s, pause).await,
+            Err(error) => Err(error.clone()),
         };
         for table in &tables {
             assert!(table.flushing.replace(false), "one flush of a table at a time");
@@ -244,13 +237,15 @@ impl Engine {
         }
         match &result {
             Ok(()) => self.log_space.flush_had_space(bytes),
-            Err(Error::DiskFull { .. }) => self.log_space.flush_lacks_space(lacking_bytes),
+            Err(Error::DiskFull { .. }) => {
+                if promise.is_ok() {
+                    tables.iter().for_each(|table| table.overwriting.outgrew_estimate());
+                }
+                self.log_space.flush_lacks_space(tables.iter().map(file_bytes).sum());
+            }
             Err(_) => {}
         }
-        if result.is_err() {
-            self.counters.count(|s| s.jobs_failed += 1);
-        }
-        result
+        result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
     /// Whether a write waits for the memory that memtables hold.

@@ -9,8 +9,8 @@
 //!    tokens fail with its name, everything else is served. What is damaged of a manifest or a log stops the start.
 //! 2. A record is replayed for a table only if the manifest does not say that this table has it in its views.
 //! 3. Replaying twice is replaying once, so a crash at any step is followed by the same steps again.
-//! 4. A start takes no space for data: what a shard has written to its log fits its memory again, nearly, and then some
-//!    is left before anything is flushed. Only one that was given less memory than before flushes here.
+//! 4. A start writes no data to the disk, which may be full: what a shard has in its log takes no more than half of its
+//!    memory, and a start flushes from three quarters on. One that was given less memory than before may flush.
 //! 5. What was replayed stays in the log until it is flushed like everything else. The replay writes the log's last
 //!    block again before it hands out that block's records: it may have been readable and not durable.
 

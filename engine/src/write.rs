@@ -37,7 +37,7 @@ use crate::limits::{APPLIED_BYTES_AT_ONCE, DEFERRED_AT_ONCE_MAX};
 use crate::memtable::Removals;
 use crate::partition_queue::Kind;
 use crate::planted::{Bug, planted};
-use crate::space_ledger::{Promise, SpaceUse};
+use crate::space_ledger::{Promise, Space, SpaceUse};
 use crate::views::check_view_keys;
 use crate::write_queue::Entry;
 
@@ -321,9 +321,10 @@ impl Engine {
         loop {
             self.log.until_segment_needed().await;
             let before = self.log_space.freed_count();
-            let promise = self.promise_segment();
-            let prepared = self.log.prepare().await;
-            drop(promise);
+            let prepared = match self.promise_segment(self.log.has_free_segment()).await {
+                Ok(_promise) => self.log.prepare().await,
+                Err(full) => Err(full),
+            };
             match prepared {
                 Ok(()) => {}
                 // Until a flush frees a segment: writes wait.
@@ -339,19 +340,18 @@ impl Engine {
         }
     }
 
-    /// While the reserve lacks something, a new segment leaves that free, and what is promised to flushes and to
-    /// segments of other shards. Promises the space of the segment, while what is given is held.
-    fn promise_segment(&self) -> Option<Promise> {
-        let missing_bytes = self.log_space.missing_bytes();
-        if missing_bytes == 0 {
-            self.log.keep_free(0);
-            return None;
+    /// Promises space for a segment of the log, unless it is there, or the reserve is whole: then the disk itself says
+    /// when it is full. `DiskFull` if there is not enough.
+    async fn promise_segment(&self, is_there: bool) -> Result<Option<Promise>> {
+        if is_there || self.log_space.missing_bytes() == 0 {
+            return Ok(None);
         }
-        let segment_bytes = self.log.segment_bytes();
-        let promise = self.space_ledger.promise(SpaceUse::Flush, segment_bytes);
-        let promised_bytes = self.space_ledger.promised_bytes(SpaceUse::Flush);
-        self.log.keep_free(missing_bytes + promised_bytes.saturating_sub(segment_bytes));
-        Some(promise)
+        match self.promise_space(SpaceUse::Flush, self.log.segment_bytes()).await {
+            Ok(Space::Promised(promise)) => Ok(Some(promise)),
+            Ok(Space::Short(_)) => Err(Error::DiskFull { file: "a segment of the log".into() }),
+            // A file system that does not tell its free space is no reason to leave.
+            Err(_) => Ok(None),
+        }
     }
 
     /// Fills segments with zeros before they are needed.
@@ -359,9 +359,10 @@ impl Engine {
         loop {
             self.log.until_filling_pays().await;
             let before = self.log_space.freed_count();
-            let promise = self.promise_segment();
-            let filled = self.log.fill_ahead().await;
-            drop(promise);
+            let filled = match self.promise_segment(false).await {
+                Ok(_promise) => self.log.fill_ahead().await,
+                Err(full) => Err(full),
+            };
             match filled {
                 Ok(()) => {}
                 // It will be tried again, or done when it must be.

@@ -208,6 +208,12 @@ fn small(seed: u64) -> Config {
     shard::config(seed << 40)
 }
 
+/// A new shard with 8 MiB of memory.
+async fn open_small(disk: &Disk, exec: &SimExec) -> Rc<Engine> {
+    Engine::create(disk, &small(10)).await.unwrap();
+    open(disk, exec, small(20), &SpaceLedger::default()).await
+}
+
 /// Before: a start whose log held a little more than memtables may hold wrote a memtable to the disk, and failed if the
 /// disk was full.
 #[test]
@@ -215,8 +221,7 @@ fn a_start_on_a_full_disk_needs_no_space_for_what_it_replays() {
     let disk_left = Rc::new(RefCell::new(None));
     let killed = disk_left.clone();
     on_sim(async move |sim, disk, exec| {
-        Engine::create(&disk, &small(10)).await.unwrap();
-        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let engine = open_small(&disk, &exec).await;
         let keys = fill_memory(&engine).await;
         leave_free(&sim, &disk, 1 << 20).await;
         killed.replace(Some((sim.kill(), keys)));
@@ -244,8 +249,7 @@ fn a_start_on_a_full_disk_needs_no_space_for_what_it_replays() {
 #[test]
 fn a_flush_asks_for_the_space_that_its_file_takes() {
     on_sim(async |sim, disk, exec| {
-        Engine::create(&disk, &small(10)).await.unwrap();
-        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let engine = open_small(&disk, &exec).await;
         let zeros = |key: u32| record(&[key], Some(&[0; 24 << 10]), 1);
         for key in 1000..1060 {
             write(&engine, &zeros(key)).await.unwrap();
@@ -266,8 +270,7 @@ fn a_flush_asks_for_the_space_that_its_file_takes() {
 #[test]
 fn a_flush_that_has_met_a_full_disk_asks_for_as_much_as_its_memtable_takes() {
     on_sim(async |sim, disk, exec| {
-        Engine::create(&disk, &small(10)).await.unwrap();
-        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let engine = open_small(&disk, &exec).await;
         for key in 1000..1060 {
             write(&engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
         }
@@ -292,19 +295,16 @@ fn a_flush_that_has_met_a_full_disk_asks_for_as_much_as_its_memtable_takes() {
 #[test]
 fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
     on_sim(async |sim, disk, exec| {
-        Engine::create(&disk, &small(10)).await.unwrap();
-        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let engine = open_small(&disk, &exec).await;
         fill_memory(&engine).await;
-        let quota = |bytes| Faults { quota_bytes: Some(bytes), ..Faults::default() };
-        let used_bytes = (1 << 40) - disk.free_space().await.unwrap().free_bytes;
-        // Of so large a disk less than 97 % are used.
-        sim.set_faults(quota(used_bytes + (1 << 20)));
+        // Less than 97 % are used.
+        leave_free(&sim, &disk, 1 << 20).await;
         let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
         let full = Error::DiskFull { file: "the flush of a memtable".into() };
         assert_eq!(engine.run(job, LATER_S, yield_now).await.err(), Some(full));
         engine.measure_space(0).await.unwrap();
         assert!(engine.is_disk_full() && engine.disk_used_percent() < 97);
-        sim.set_faults(quota(used_bytes + (8 << 20)));
+        leave_free(&sim, &disk, 8 << 20).await;
         engine.measure_space(0).await.unwrap();
         assert!(!engine.is_disk_full());
         sim.set_faults(Faults::default());
@@ -315,12 +315,9 @@ fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
 #[test]
 fn the_log_leaves_the_space_that_the_reserve_lacks() {
     on_sim(async |sim, disk, exec| {
-        Engine::create(&disk, &small(10)).await.unwrap();
-        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
-        let used_bytes = (1 << 40) - disk.free_space().await.unwrap().free_bytes;
+        let engine = open_small(&disk, &exec).await;
         let kept_bytes = 300 << 10;
-        let quota_bytes = Some(used_bytes + kept_bytes + (200 << 10));
-        sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+        leave_free(&sim, &disk, kept_bytes + (200 << 10)).await;
         engine.measure_space(kept_bytes).await.unwrap();
         for key in 0..100 {
             if engine.write(&record(&[key], Some(&noise(key, 3000)), 1), 1).is_err() {
@@ -341,8 +338,7 @@ fn the_log_leaves_the_space_that_the_reserve_lacks() {
 #[test]
 fn a_merge_of_a_table_that_was_emptied_ends_at_its_next_step() {
     on_sim(async |sim, disk, exec| {
-        Engine::create(&disk, &small(10)).await.unwrap();
-        let engine = open(&disk, &exec, small(20), &SpaceLedger::default()).await;
+        let engine = open_small(&disk, &exec).await;
         for part in 0..4 {
             for key in (0..200).filter(|key| key % 4 == part) {
                 write(&engine, &record(&[key], Some(&noise(key, 400)), 1)).await.unwrap();

@@ -18,6 +18,7 @@
 //! 5. A segment that is given up before it is whole is dropped as it comes, and its frames are told by their headers.
 //!    Its payload is not checked: nothing of it is taken.
 
+use super::buffer::give_back;
 use super::compress::Compression;
 use super::error::Malformed;
 use super::header::{BadHeader, Direction, Flags, HEADER_BYTES, Header, Version};
@@ -193,14 +194,10 @@ impl FrameReader {
         }
     }
 
-    /// Gives back most of the memory that what is held does not need: as [`FrameWriter::give_back`] does.
-    ///
-    /// [`FrameWriter::give_back`]: super::frame_writer::FrameWriter::give_back
+    /// Gives back most of the memory that what is held does not need (`buffer.rs`).
     pub fn give_back(&mut self, kept_bytes: usize) {
         for buffer in [&mut self.expanded, &mut self.parts] {
-            if buffer.capacity() > 2 * buffer.len().max(kept_bytes) {
-                buffer.shrink_to(kept_bytes);
-            }
+            give_back(buffer, kept_bytes);
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! `frame` appends one whole frame; `seal` is called once a pass, before sending.
 
+use super::buffer::give_back;
 use super::compress::Compression;
 use super::header::Version;
 use super::segment::SegmentFormat;
@@ -76,13 +77,10 @@ impl FrameWriter {
         self.wire.shrink_to_fit();
     }
 
-    /// Gives back most of the memory that the answers in it do not need. Each buffer keeps twice so many bytes at most,
-    /// or twice what is in it.
+    /// Gives back most of the memory that the answers in it do not need (`buffer.rs`).
     pub fn give_back(&mut self, kept_bytes: usize) {
         for buffer in [&mut self.scratch, &mut self.frames, &mut self.wire] {
-            if buffer.capacity() > 2 * buffer.len().max(kept_bytes) {
-                buffer.shrink_to(kept_bytes);
-            }
+            give_back(buffer, kept_bytes);
         }
     }
 

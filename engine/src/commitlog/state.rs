@@ -124,6 +124,11 @@ impl State {
         self.files_bytes + u64::from(config.segment_bytes) <= config.log_bytes_max
     }
 
+    /// Whether a free segment has the size of new ones.
+    pub(super) fn has_free_segment(&self, segment_bytes: u32) -> bool {
+        self.free.iter().any(|segment| segment.has_size(segment_bytes))
+    }
+
     /// Takes out a free segment that has another size than new ones, if there is one.
     pub(super) fn take_odd_sized(&mut self, segment_bytes: u32) -> Option<Segment> {
         let at = self.free.iter().position(|segment| !segment.has_size(segment_bytes))?;

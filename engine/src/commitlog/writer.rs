@@ -8,7 +8,7 @@
 //!
 //! Between two awaits the state is consistent; no borrow is held across one.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -35,8 +35,6 @@ pub struct Log {
     disk: Disk,
     dir: RelPath,
     config: Config,
-    /// What new segments leave of the free space, in bytes.
-    kept_free_bytes: Cell<u64>,
     state: RefCell<State>,
 }
 
@@ -118,8 +116,7 @@ impl Log {
         positions.validate();
         assert!(positions.durable <= end, "records end in blocks: {positions:?} and {end}");
         let state = State::new(active, end, positions);
-        let (disk, dir, kept_free_bytes) = (disk.clone(), dir.clone(), Cell::default());
-        Log { disk, dir, config, kept_free_bytes, state: RefCell::new(state) }
+        Log { disk: disk.clone(), dir: dir.clone(), config, state: RefCell::new(state) }
     }
 
     /// How far each stage has come.
@@ -137,9 +134,9 @@ impl Log {
         self.config.segment_bytes.into()
     }
 
-    /// New segments leave so many bytes of the free space from now on.
-    pub(crate) fn keep_free(&self, bytes: u64) {
-        self.kept_free_bytes.set(bytes);
+    /// Whether a segment is there that can be the next one.
+    pub(crate) fn has_free_segment(&self) -> bool {
+        self.state.borrow().has_free_segment(self.config.segment_bytes)
     }
 
     /// When writes may be acknowledged.
@@ -408,13 +405,6 @@ impl Log {
     async fn made(&self, class: IoClass) -> Result<Segment> {
         let segment_bytes = self.config.segment_bytes;
         let path = self.new_path().await?;
-        let kept_free_bytes = self.kept_free_bytes.get();
-        if kept_free_bytes > 0
-            && let Ok(space) = self.disk.free_space().await
-            && space.free_bytes < kept_free_bytes + u64::from(segment_bytes)
-        {
-            return Err(Error::DiskFull { file: path.as_str().into() });
-        }
         let file = make_file(&self.disk, &path, segment_bytes, class).await?;
         self.state.borrow_mut().files_bytes += u64::from(segment_bytes);
         sync_names(&self.disk, &self.dir).await?;

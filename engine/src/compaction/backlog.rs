@@ -133,8 +133,7 @@ impl CompactionState {
 impl Engine {
     /// A table with files in which nothing is alive: these go whatever is being merged.
     pub(crate) fn table_to_drop_from(&self, now_s: u32) -> Option<TableId> {
-        self.list_expiring(now_s);
-        self.evaluate_listed(now_s);
+        self.evaluate_due(now_s);
         let backoff_clock_s = self.backoff_clock_s(now_s);
         let (tables, waiting) = (self.tables.by_id(), self.compactions.waiting.borrow());
         let dropping = waiting.iter().filter(|(_, backlog)| backlog.drops);
@@ -148,8 +147,7 @@ impl Engine {
 
     /// The table to compact next: of those whose proposed merge may begin now, the one with the most runs.
     pub(crate) fn table_to_compact(&self, now_s: u32) -> Option<TableId> {
-        self.list_expiring(now_s);
-        self.evaluate_listed(now_s);
+        self.evaluate_due(now_s);
         let backoff_clock_s = self.backoff_clock_s(now_s);
         let tables = self.tables.by_id();
         let mut waiting = self.compactions.waiting.borrow_mut();
@@ -176,6 +174,12 @@ impl Engine {
         }
         self.compactions.largest.set(largest.map(|(_, of)| of));
         best.map(|(_, _, id)| id)
+    }
+
+    /// Evaluates the tables that have changed, or in which something may have expired, as many as one look may.
+    fn evaluate_due(&self, now_s: u32) {
+        self.list_expiring(now_s);
+        self.evaluate_listed(now_s);
     }
 
     /// Lists the tables in which something may have expired, as many as one look may.

@@ -216,24 +216,9 @@ impl<'s> Gathered<'s> {
             let Some(view) = memtable.get(wanted.token, wanted.key) else { continue };
             self.deletion = self.deletion.max(view.deletion());
             self.covering = self.covering.max(view.covering(wanted.clustering));
-            self.unite_stat(view.parts(None));
-            self.unite_row(view.parts(Some(wanted.clustering)));
-        }
-    }
-
-    #[inline]
-    fn unite_stat<'r>(&mut self, rows: impl IntoIterator<Item = RowRef<'r>>) {
-        for row in rows {
-            unite(self.all_stat, [row], self.spare);
-            self.united_bytes += self.all_stat.len();
-        }
-    }
-
-    #[inline]
-    fn unite_row<'r>(&mut self, rows: impl IntoIterator<Item = RowRef<'r>>) {
-        for row in rows {
-            unite(self.all_row, [row], self.spare);
-            self.united_bytes += self.all_row.len();
+            let Gathered { all_stat, all_row, spare, united_bytes, .. } = self;
+            *united_bytes += unite_counted(all_stat, view.parts(None), spare);
+            *united_bytes += unite_counted(all_row, view.parts(Some(wanted.clustering)), spare);
         }
     }
 
@@ -254,10 +239,12 @@ impl<'s> Gathered<'s> {
         }
         self.deletion = self.deletion.max(head.deletion);
         self.covering = self.covering.max(head.deletion);
-        self.unite_stat(head.static_row);
+        self.united_bytes += unite_counted(self.all_stat, head.static_row, self.spare);
         while cursor.next().await? {
             match cursor.fragment() {
-                Fragment::Row { row, .. } => self.unite_row([row]),
+                Fragment::Row { row, .. } => {
+                    self.united_bytes += unite_counted(self.all_row, [row], self.spare);
+                }
                 Fragment::Change { position, deletion } if position <= wanted.clustering => {
                     self.covering = self.covering.max(deletion);
                 }
@@ -266,6 +253,21 @@ impl<'s> Gathered<'s> {
         }
         Ok(())
     }
+}
+
+/// Unites rows into `all`; the bytes of what was made, on the way as well.
+#[inline]
+fn unite_counted<'r>(
+    all: &mut Vec<u8>,
+    rows: impl IntoIterator<Item = RowRef<'r>>,
+    spare: &mut Vec<u8>,
+) -> usize {
+    let mut made_bytes = 0;
+    for row in rows {
+        unite(all, [row], spare);
+        made_bytes += all.len();
+    }
+    made_bytes
 }
 
 impl Read<'_> {

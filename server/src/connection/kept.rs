@@ -5,6 +5,8 @@
 //!
 //! Not here: what is in the buffers, which is counted with requests and answers (`load.rs`).
 
+use cql::frame::buffer::give_back;
+
 use super::Connection;
 use crate::limits::{BUFFER_BYTES_KEPT, LIST_ENTRIES_KEPT};
 use crate::load::Load;
@@ -18,9 +20,7 @@ impl Connection {
         if spare_bytes != self.kept_bytes && !self.keep(spare_bytes, load) {
             self.reader.give_back(BUFFER_BYTES_KEPT);
             self.writer.give_back(BUFFER_BYTES_KEPT);
-            if self.input.capacity() > 2 * self.input.len().max(BUFFER_BYTES_KEPT) {
-                self.input.shrink_to(BUFFER_BYTES_KEPT);
-            }
+            give_back(&mut self.input, BUFFER_BYTES_KEPT);
             if self.waiting.capacity() > 2 * self.waiting.len().max(LIST_ENTRIES_KEPT) {
                 self.waiting.shrink_to(LIST_ENTRIES_KEPT);
             }

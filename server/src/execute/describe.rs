@@ -5,9 +5,9 @@
 //!    few and short: within the pass        others: a task that lets others run, its answer under a lease
 //! ```
 //!
-//! Such tasks of a core take turns, in the order in which they came: the list of all elements is as long as the schema,
-//! whatever the page has. What waits is the statement, which is counted (`held_bytes.rs`). If its client is gone by then,
-//! nothing is made.
+//! Such tasks of a core take turns, in the order in which they came, and wait for a minute at most: the list of all
+//! elements is as long as the schema, whatever the page has. What waits is the statement, which is counted
+//! (`held_bytes.rs`), with the schema of when it came. If its client is gone by then, nothing is made.
 //!
 //! A page that has no space for its next row ends before it, as a page of any SELECT does.
 //!
@@ -82,13 +82,9 @@ impl Executor {
         let (executor, statement, schema) = (self.clone(), statement.clone(), schema.clone());
         let (is_paged, level) = (parameters.page_rows.is_some(), parameters.consistency);
         self.spawn(Group::Background, call, async move |call, out| {
+            let _counted = counted;
             let turn = executor.turn_within(&executor.describe_turn, SCHEMA_CHANGE_TIMEOUT).await;
-            let (Some(_turn), _counted) = (turn, counted) else {
-                return Err(ExecuteError::Overloaded(format!(
-                    "Not described within {} s, with the long descriptions before it",
-                    SCHEMA_CHANGE_TIMEOUT.as_secs()
-                )));
-            };
+            let _turn = turn.ok_or_else(not_described)?;
             if call.session.is_over.get() {
                 // It reads no answer, but every request has one.
                 return Err(ExecuteError::ReadTimedOut(level));
@@ -132,6 +128,13 @@ impl Executor {
         rows.close(open, schema, &page, out);
         Ok(())
     }
+}
+
+fn not_described() -> ExecuteError {
+    let wait_s = SCHEMA_CHANGE_TIMEOUT.as_secs();
+    ExecuteError::Overloaded(format!(
+        "Not described within {wait_s} s, with the long descriptions before it"
+    ))
 }
 
 /// All rows that answer a DESCRIBE; their texts are made one by one.

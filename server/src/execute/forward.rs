@@ -130,14 +130,10 @@ impl Executor {
         let forwarded = self.forwarded.borrow();
         for (_, place) in session.forwarded.borrow().iter() {
             let Forwarded { owner, number, .. } = forwarded[*place as usize];
-            self.end_at_owner(owner, number);
+            // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
+            self.shard.wake().notify();
+            self.shard.tell_end(owner, || Ask::EndSelect { number });
         }
-    }
-
-    fn end_at_owner(&self, owner: ShardId, number: u32) {
-        // The mail leaves at the end of a pass, and this may be the last thing before a sleep.
-        self.shard.wake().notify();
-        self.shard.tell_end(owner, || Ask::EndSelect { number });
     }
 
     /// Answers the forwarded requests from a slot on that are not answered at `now` and should be, while the slice lasts.

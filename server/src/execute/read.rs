@@ -158,7 +158,10 @@ impl Executor {
         }
         if let Some(owner) = self.other_owner(plan, &bindings, &call) {
             call = match self.forward(owner, call, run, (plan, &bindings)) {
-                Ok(()) => return Flow::Later,
+                Ok(()) => {
+                    self.shard.effort().expressions(bindings.work_done());
+                    return Flow::Later;
+                }
                 // That core takes no more now, or would compile a long text: the read goes on here.
                 Err(call) => call,
             };
@@ -206,9 +209,7 @@ impl Executor {
         if sharder.shards() == 1 || call.trace.is_some() || system::computes(&plan.table) {
             return None;
         }
-        let token = plan.token(bindings, &mut self.key.borrow_mut());
-        self.shard.effort().expressions(bindings.work_done());
-        let token = token?;
+        let token = plan.token(bindings, &mut self.key.borrow_mut())?;
         Some(sharder.shard_of(token)).filter(|owner| *owner != self.shard.me())
     }
 

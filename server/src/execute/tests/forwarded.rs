@@ -265,14 +265,7 @@ fn a_look_without_time_tells_a_part_of_the_late_forwarded_reads() {
     const MANY: usize = 2 * ANSWERS_PER_CLOCK_READ + 10;
     let text = format!("SELECT v FROM ks.t WHERE k = {others} USING TIMEOUT 1ms");
     (0..MANY).for_each(|_| bench.begin_as(bench.client, &text));
-    let mut told = Vec::new();
-    loop {
-        let is_more = bench.server.end_late_out_of_time(0, Duration::from_millis(5));
-        told.push(bench.server.deliver_out_of_time(0));
-        if !is_more {
-            break;
-        }
-    }
+    let told = bench.told_out_of_time();
     assert_eq!(told, [ANSWERS_PER_CLOCK_READ, ANSWERS_PER_CLOCK_READ, 10]);
     while bench.server.run_once() {}
     assert_eq!((bench.server.forwarded(), bench.answers_to(bench.client).len()), (0, MANY));

@@ -222,9 +222,7 @@ fn long_texts_that_wait_are_counted_though_their_clients_are_gone() {
     let bytes = small(1).shard_memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR * 2 / 5;
     let text = format!("SELECT v FROM ks.t WHERE k = 1 /* {} */", " ".repeat(bytes));
     for _ in 0..2 {
-        let gone = bench.server.connect(0, VERSION);
-        bench.begin_as(gone, &text);
-        bench.server.disconnect(gone);
+        bench.begin_and_leave(&text);
     }
     let parameters = Parameters::plain(Consistency::One, VERSION);
     let requests = [

@@ -145,6 +145,20 @@ fn a_poll_without_time_answers_one_write_that_has_found_its_row() {
     assert_eq!(answers, each);
 }
 
+impl Bench {
+    /// How many clients are told that they are late by each look without time, until there is nothing more to look at.
+    pub(super) fn told_out_of_time(&mut self) -> Vec<usize> {
+        let mut told = Vec::new();
+        loop {
+            let is_more = self.server.end_late_out_of_time(0, Duration::from_millis(5));
+            told.push(self.server.deliver_out_of_time(0));
+            if !is_more {
+                return told;
+            }
+        }
+    }
+}
+
 /// Before: all writes whose time was over were told so in one step.
 #[test]
 fn a_look_without_time_tells_a_part_of_the_late_writes() {
@@ -153,15 +167,7 @@ fn a_look_without_time_tells_a_part_of_the_late_writes() {
         let text = format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, 1) USING TIMEOUT 1ms");
         bench.begin_as(bench.client, &text);
     }
-    let mut told = Vec::new();
-    loop {
-        let is_more = bench.server.end_late_out_of_time(0, Duration::from_millis(5));
-        told.push(bench.server.deliver_out_of_time(0));
-        if !is_more {
-            break;
-        }
-    }
-    assert_eq!(told, IN_PARTS);
+    assert_eq!(bench.told_out_of_time(), IN_PARTS);
     let said = bench.answers_to(bench.client);
     assert!(said.iter().all(|(_, said)| said.contains("timed out")), "{said:?}");
     while bench.server.run_once() {}

@@ -4,6 +4,7 @@ use cql::frame::request::{EventKinds, Register};
 
 use super::super::batch::at_once;
 use super::*;
+use crate::limits::SCHEMA_CHANGE_TIMEOUT;
 use crate::statements::{StatementCounts, StatementName};
 
 /// More than are computed or described within a pass.
@@ -270,4 +271,11 @@ fn long_descriptions_take_turns_and_none_is_made_for_a_client_that_is_gone() {
     assert!(answers.values().all(|said| *said == whole));
     while bench.server.run_once() {}
     assert_eq!(errors(), 1, "that of the client that is gone");
+    let turn = at_once(executor.describe_turn.take(1));
+    bench.begin_as(bench.client, text);
+    bench.server.advance(SCHEMA_CHANGE_TIMEOUT);
+    let said: Vec<String> = bench.answers().into_values().collect();
+    assert_eq!(said, ["error: Not described within 60 s, with the long descriptions before it"]);
+    drop(turn);
+    assert_eq!(bench.query(text), whole);
 }

@@ -11,6 +11,13 @@ impl Bench {
         self.client = own;
     }
 
+    /// Begins a statement for a client of its own, which is gone at once.
+    pub(super) fn begin_and_leave(&mut self, text: &str) {
+        let gone = self.server.connect(0, VERSION);
+        self.begin_as(gone, text);
+        self.server.disconnect(gone);
+    }
+
     /// What a client has been answered since this was asked, in the order of the answers.
     pub(super) fn answers_to(&mut self, client: ClientId) -> Vec<(i16, String)> {
         let bytes = self.server.sent(client, <[u8]>::to_vec);

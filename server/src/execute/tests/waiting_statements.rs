@@ -119,9 +119,7 @@ fn texts_of_long_descriptions_are_counted_until_these_are_made() {
     let bytes = small(1).shard_memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR * 2 / 5;
     let text = format!("DESCRIBE TABLES /* {} */", " ".repeat(bytes));
     for _ in 0..2 {
-        let gone = bench.server.connect(0, VERSION);
-        bench.begin_as(gone, &text);
-        bench.server.disconnect(gone);
+        bench.begin_and_leave(&text);
         while bench.server.run_once() {}
     }
     bench.begin_as(bench.client, &text);
