@@ -47,11 +47,19 @@ pub(crate) struct FlushTarget<'e> {
     pub(crate) id: SstableId,
     /// The time, in seconds since 1970.
     pub(crate) now_s: u32,
-    /// The space that is promised to a flush of several tables, where others write beside it, and how many bytes of it
-    /// are held already.
-    pub(crate) promise: Option<(&'e Promise, u64)>,
+    /// Where others write beside it: the space of the flush.
+    pub(crate) space: Option<FlushSpace<'e>>,
     /// Takes rows of the layer, if it is to be known what they overwrite.
     pub(crate) sample: Option<&'e FlushSample>,
+}
+
+/// The space that is promised to a flush of several tables.
+#[derive(Clone, Copy)]
+pub(crate) struct FlushSpace<'e> {
+    engine: &'e Engine,
+    promise: &'e Promise,
+    /// Bytes of the files that the flush has written already.
+    written_bytes: u64,
 }
 
 /// The oldest layer of a table, which was written to a file.
@@ -117,11 +125,11 @@ impl Engine {
             let Some(layer) = table.oldest_sealed() else { continue };
             let (epoch, definition, id) = (table.epoch(), table.definition(), self.names.next());
             let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
-            let held_bytes = of_others.map(|view| view.entry.file_bytes).sum();
-            let promise = Some((promise, held_bytes));
+            let written_bytes = of_others.map(|view| view.entry.file_bytes).sum();
+            let space = Some(FlushSpace { engine: self, promise, written_bytes });
             let sample = FlushSample::of(table, &layer, self.sampled_bytes_min.get());
             let rest = self.target(&definition, id);
-            let target = FlushTarget { promise, now_s, sample: sample.as_ref(), ..rest };
+            let target = FlushTarget { space, now_s, sample: sample.as_ref(), ..rest };
             let view = target.write_layer(&layer, pause).await?;
             if let Some(view) = &view {
                 let memory_bytes = layer.memtable.borrow().bytes();
@@ -196,7 +204,7 @@ impl Engine {
             definition,
             id,
             now_s: 0,
-            promise: None,
+            space: None,
             sample: None,
         }
     }
@@ -331,8 +339,8 @@ impl FlushTarget<'_> {
     ) -> Result<()> {
         if writer.is_full() {
             writer.drain(pause).await?;
-            if let Some((promise, held_bytes)) = self.promise {
-                promise.hold(held_bytes + writer.bytes());
+            if let Some(FlushSpace { engine, promise, written_bytes }) = self.space {
+                engine.flush_holds(promise, written_bytes + writer.bytes()).await?;
             }
         }
         if *work_bytes >= JOB_STEP_BYTES {

@@ -47,6 +47,8 @@ pub(crate) struct Overwriting {
     ratio: Cell<Option<f64>>,
     /// Bytes of its last flush in a file, for each byte in memory.
     file_part: Cell<Option<f64>>,
+    /// Whether a full disk has ended a flush since then: its file would have been longer than its estimate.
+    is_outgrown: Cell<bool>,
     /// Bytes of the base (`compaction/base.rs`) when no piece of it was being merged.
     pub(crate) base_bytes: Cell<u64>,
     /// What overwritten rows take until they are merged, in bytes, as it was last judged.
@@ -64,9 +66,15 @@ impl Overwriting {
         self.file_part.get().unwrap_or(1.0)
     }
 
-    /// The disk was full before all of a memtable was in a file: the next one may take as much as its memtable.
-    pub(crate) fn outgrew_estimate(&self) {
-        self.file_part.set(None);
+    /// The disk was full before all of a memtable was in a file, which had at least such a part of its bytes.
+    pub(crate) fn outgrew_estimate(&self, part: f64) {
+        self.is_outgrown.set(true);
+        self.file_part.set(Some(self.file_part.get().unwrap_or(0.0).max(part).min(1.0)));
+    }
+
+    /// Whether a flush may begin though only a part of its estimate is free: nothing says that the estimate is too low.
+    pub(crate) fn may_be_short(&self) -> bool {
+        !self.is_outgrown.get()
     }
 
     /// Bytes of the file that so many bytes in memory become at most: a quarter more than those of the last flush.
@@ -84,6 +92,7 @@ impl Overwriting {
     pub(crate) fn was_flushed(&self, file_bytes: u64, memory_bytes: usize) {
         let part = file_bytes as f64 / memory_bytes.max(1) as f64;
         self.file_part.set(Some(part.min(1.0)));
+        self.is_outgrown.set(false);
     }
 
     /// A flush was sampled: it counts as much as all before it.

@@ -187,7 +187,7 @@ impl Recovery<'_> {
             definition: &definition,
             id,
             now_s: self.config.now_s,
-            promise: None,
+            space: None,
             sample: None,
         };
         let view = target.write_layer(&layer, &async || {}).await?;

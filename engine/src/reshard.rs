@@ -145,8 +145,8 @@ impl<'r> Logs<'r> {
             let definition = table.definition();
             let (disk, cache) = (self.reshard.disk, &self.cache);
             let (definition, now_s) = (&definition, self.reshard.now_s);
-            let (promise, sample) = (None, None);
-            let target = FlushTarget { disk, cache, definition, id, now_s, promise, sample };
+            let (space, sample) = (None, None);
+            let target = FlushTarget { disk, cache, definition, id, now_s, space, sample };
             let view = target.write_layer(&layer, &async || {}).await?;
             self.views.extend(view.map(|view| view.entry.clone()));
             table.flushed(&layer, None);

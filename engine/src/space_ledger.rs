@@ -11,7 +11,9 @@
 //!    is not freed by it (`compaction/footprint.rs`).
 //! 2. The sum of the promises is read before the free space is measured. What is written in between counts twice, then,
 //!    and never not at all; two who ask at once may both be refused, and never both be given the same bytes.
-//! 3. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
+//! 3. A flush is promised what its file is likely to take, and more while it writes if that was too little. So it ends
+//!    at the latest a piece of its file beyond what it may take, and the end of its file.
+//! 4. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
 //!    merge that finds the disk full for that keeps what it has adopted, and is tried again.
 //!
 //! Not here: the space that is kept aside (`reserve.rs`), what the log needs (`log_space.rs`).
@@ -25,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::file_owners::FileOwners;
+use crate::limits::FLUSH_MORE_BYTES;
 
 /// What is promised of the free space of a data directory. A clone is the same ledger.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +55,7 @@ pub(crate) struct Promise {
     ledger: SpaceLedger,
     space_use: SpaceUse,
     /// The most bytes that are held at a time.
-    bytes_max: u64,
+    bytes_max: Cell<u64>,
     /// How many of them are promised now: the others are held.
     promised_bytes: Cell<u64>,
 }
@@ -86,15 +89,15 @@ impl SpaceLedger {
     /// Promises so many bytes, whether they are free or not.
     pub(crate) fn promise(&self, space_use: SpaceUse, bytes: u64) -> Promise {
         self.sum(space_use).fetch_add(bytes, Ordering::SeqCst);
-        let (ledger, promised_bytes) = (self.clone(), Cell::new(bytes));
-        Promise { ledger, space_use, bytes_max: bytes, promised_bytes }
+        let (bytes_max, promised_bytes) = (Cell::new(bytes), Cell::new(bytes));
+        Promise { ledger: self.clone(), space_use, bytes_max, promised_bytes }
     }
 }
 
 impl Promise {
     /// Bytes that are on the disk now, less those that were freed for them.
     pub(crate) fn hold(&self, held_bytes: u64) {
-        let promised_bytes = self.bytes_max.saturating_sub(held_bytes);
+        let promised_bytes = self.bytes_max.get().saturating_sub(held_bytes);
         let before = self.promised_bytes.replace(promised_bytes);
         let sum = self.ledger.sum(self.space_use);
         if promised_bytes > before {
@@ -103,11 +106,22 @@ impl Promise {
             sum.fetch_sub(before - promised_bytes, Ordering::SeqCst);
         }
     }
+
+    /// The most bytes that may be held at a time.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max.get()
+    }
+
+    /// Takes over what another one of the same use promises.
+    fn join(&self, more: Promise) {
+        self.bytes_max.set(self.bytes_max.get() + more.bytes_max.take());
+        self.promised_bytes.set(self.promised_bytes.get() + more.promised_bytes.take());
+    }
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.hold(self.bytes_max);
+        self.hold(self.bytes_max.get());
     }
 }
 
@@ -140,9 +154,23 @@ impl Engine {
         match self.promise_space(SpaceUse::Flush, bytes).await? {
             Space::Promised(promise) => Ok(promise),
             // What is free is the reserve's, or another flush's.
-            Space::Short(_) => Err(Error::DiskFull { file: "the flush of a memtable".into() }),
+            Space::Short(_) => Err(no_space_to_flush()),
         }
     }
+
+    /// The files of a flush have so many bytes now. If that is more than was promised, more is; `DiskFull` if there is
+    /// not enough.
+    pub(crate) async fn flush_holds(&self, promise: &Promise, held_bytes: u64) -> Result<()> {
+        if held_bytes > promise.bytes_max() {
+            promise.join(self.promise_flush(FLUSH_MORE_BYTES).await?);
+        }
+        promise.hold(held_bytes);
+        Ok(())
+    }
+}
+
+pub(crate) fn no_space_to_flush() -> Error {
+    Error::DiskFull { file: "the flush of a memtable".into() }
 }
 
 #[cfg(test)]
@@ -166,6 +194,10 @@ mod tests {
         drop(flush);
         assert_eq!(promised(), [0, 0]);
         merge.hold(0);
+        merge.join(ledger.promise(SpaceUse::Merge, 50));
+        assert_eq!(promised(), [0, 150]);
+        merge.hold(140);
+        assert_eq!(promised(), [0, 10]);
         drop(merge);
         assert_eq!(promised(), [0, 0]);
     }

@@ -265,28 +265,81 @@ fn a_flush_asks_for_the_space_that_its_file_takes() {
     });
 }
 
+/// Writes zeros to memtables, which take a file of a few KiB, flushes them, and fills the memtables with what does not
+/// compress.
+async fn fill_memory_behind_zeros(engine: &Engine) {
+    for key in 1000..1060 {
+        write(engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
+    }
+    flush(engine).await;
+    fill_memory(engine).await;
+}
+
+/// Runs a flush: its error, and the least free bytes of the disk at its pauses, if it has any.
+async fn flush_once(engine: &Engine, now_s: u32) -> (Option<Error>, Option<u64>) {
+    let least = RefCell::new(None);
+    let pause = async || {
+        let free_bytes = engine.disk().free_space().await.unwrap().free_bytes;
+        let before = least.borrow().unwrap_or(u64::MAX);
+        least.replace(Some(free_bytes.min(before)));
+    };
+    let job = engine.next_job_of(JobKind::Flush, now_s).unwrap();
+    let error = engine.run(job, now_s, pause).await.err();
+    (error, least.into_inner())
+}
+
+fn no_space_to_flush() -> Option<Error> {
+    Some(Error::DiskFull { file: "the flush of a memtable".into() })
+}
+
 /// Before: a flush whose file became longer than those before it met the full disk, and asked for as little the next
 /// time; writes were taken meanwhile.
 #[test]
-fn a_flush_that_has_met_a_full_disk_asks_for_as_much_as_its_memtable_takes() {
+fn a_flush_whose_file_was_longer_than_its_estimate_asks_for_more() {
+    on_sim(async |sim, disk, exec| {
+        let engine = open_small(&disk, &exec).await;
+        fill_memory_behind_zeros(&engine).await;
+        leave_free(&sim, &disk, 1 << 20).await;
+        let (error, least) = flush_once(&engine, LATER_S).await;
+        assert!(error == no_space_to_flush() && least.is_some(), "{error:?}, {least:?}");
+        engine.measure_space(0).await.unwrap();
+        assert!(engine.is_disk_full());
+        assert_eq!(flush_once(&engine, LATER_S + 60).await, (no_space_to_flush(), None));
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: a flush whose file became longer than those before it wrote on, into what the reserve lacks and what others
+/// were promised.
+#[test]
+fn a_flush_whose_file_is_longer_than_its_estimate_leaves_what_the_reserve_lacks() {
+    on_sim(async |sim, disk, exec| {
+        let engine = open_small(&disk, &exec).await;
+        fill_memory_behind_zeros(&engine).await;
+        let kept_bytes = 2 << 20;
+        leave_free(&sim, &disk, kept_bytes + (1 << 20)).await;
+        engine.measure_space(kept_bytes).await.unwrap();
+        let (error, least) = flush_once(&engine, LATER_S).await;
+        assert!(
+            error == no_space_to_flush() && least.unwrap() >= kept_bytes,
+            "{error:?}, {least:?}"
+        );
+        assert!(least.unwrap() < kept_bytes + (512 << 10), "{least:?}: it has tried");
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: after a start, and after a flush that a full disk had ended, a flush asked for as much as its memtable takes in
+/// memory: it was refused for ever where less was free, however short its file.
+#[test]
+fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
         for key in 1000..1060 {
             write(&engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
         }
-        flush(&engine).await;
-        fill_memory(&engine).await;
-        leave_free(&sim, &disk, 1 << 20).await;
-        let flush_once = async |now_s| {
-            let job = engine.next_job_of(JobKind::Flush, now_s).unwrap();
-            engine.run(job, now_s, yield_now).await.err()
-        };
-        let met = flush_once(LATER_S).await;
-        let refused = Error::DiskFull { file: "the flush of a memtable".into() };
-        assert!(matches!(&met, Some(Error::DiskFull { .. })) && met != Some(refused.clone()));
-        engine.measure_space(0).await.unwrap();
-        assert!(engine.is_disk_full());
-        assert_eq!(flush_once(LATER_S + 60).await, Some(refused), "nothing is written");
+        leave_free(&sim, &disk, 700 << 10).await;
+        assert_eq!(flush_once(&engine, LATER_S).await.0, None);
         sim.set_faults(Faults::default());
     });
 }
