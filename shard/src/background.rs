@@ -220,13 +220,19 @@ impl Background {
     }
 
     async fn start_jobs(self: Rc<Self>) {
+        let yielder = self.yielder(Group::Background);
         loop {
             self.tell_uptime();
-            let started = JobKind::ALL.map(|kind| self.start_next(kind));
+            let mut has_started = false;
+            for kind in JobKind::ALL {
+                has_started |= self.start_next(kind);
+                // Choosing a job may have judged many tables.
+                yielder.yield_if_due().await;
+            }
             let shares = compaction_shares(self.engine.backlog_runs(), self.write_part.get());
             self.compaction_shares.set(shares / self.sharing().max(1));
             self.engine.disk().weigh(IoClass::Compaction, shares);
-            if !started.contains(&true) {
+            if !has_started {
                 self.look.notified().await;
             }
         }

@@ -154,10 +154,7 @@ pub async fn open_engine(
     engine.share_space(&booted.space);
     engine.share_files(&booted.owners);
     engine.share_schema(booted.layout.shards as usize);
-    // Before the log and flushes take any: what a start has released of the reserve is for such steps alone.
-    if let Err(error) = engine.measure_space(config.reserve_bytes).await {
-        tracing::warn!(%shard, %error, "the free space is unknown");
-    }
+    measure_space(&engine, config, shard).await;
     for damaged in engine.damaged_files() {
         let (file, error, first, last) = (
             damaged.path(),
@@ -171,6 +168,14 @@ pub async fn open_engine(
         );
     }
     Ok(engine)
+}
+
+/// Has an engine know what is free, before its log and its flushes take any: what a start has released of the reserve is
+/// for the steps of starts alone. Once more when all shards are open: any of them may have released it.
+pub(crate) async fn measure_space(engine: &Engine, config: &NodeConfig, shard: ShardId) {
+    if let Err(error) = engine.measure_space(config.reserve_bytes).await {
+        tracing::warn!(%shard, %error, "the free space is unknown");
+    }
 }
 
 fn engine_config(

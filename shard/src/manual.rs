@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use engine::io::Disk;
 
-use crate::boot::{Booted, Home, boot, open_engine, random_seed};
+use crate::boot::{Booted, Home, boot, measure_space, open_engine, random_seed};
 use crate::clock::{Clock, Clocks};
 use crate::groups::Group;
 use crate::mailbox::{mesh, ring_slots};
@@ -146,6 +146,9 @@ impl<P: Protocol> ManualNode<P> {
                 throughput: booted.throughput.clone(),
                 wake: Arc::new(Notify::new()),
             }));
+        }
+        for shard in &shards {
+            at_once(measure_space(shard.engine(), config, shard.me()));
         }
         let (home, clocks) = (Rc::new(home), Clocks::new(config.shards));
         Ok(ManualNode { manual, shards, booted, home, clocks })

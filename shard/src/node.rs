@@ -24,7 +24,7 @@ use engine::io::Disk;
 use engine::{Engine, Error};
 use model::Schema;
 
-use crate::boot::{Booted, Home, boot, open_engine, random_seed};
+use crate::boot::{Booted, Home, boot, measure_space, open_engine, random_seed};
 use crate::clock::{Clock, Clocks};
 use crate::device;
 use crate::groups::Group;
@@ -244,6 +244,7 @@ impl<P: Protocol> Core<P> {
         let engine = open_engine(&disk, config, &booted, me, random_seed()).await?;
         let clock = Rc::new(Clock::of(shared.clocks.clone(), me.index()));
         clock.at_least(floor_us(&runtime, &shared, &booted, &engine).await);
+        measure_space(&engine, config, me).await;
         let bells = port.outbox.bells().clone();
         let shard = Shard::new(Parts {
             runtime,
