@@ -17,7 +17,7 @@
 use std::borrow::Cow;
 
 use model::key::put_partition_key;
-use model::schema::{Column, ColumnKind, Table};
+use model::schema::{ColumnKind, Table};
 use model::{CqlType, Token, TokenRange, ordered};
 
 use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions};
@@ -26,6 +26,7 @@ use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, SortCost};
 use crate::limits::{IN_KEY_BYTES_MAX, IN_LIST_MAX, IN_PRODUCT_MAX};
+use crate::steps::step;
 
 /// One end of a stretch of tokens.
 pub type TokenBound = Bound;
@@ -75,29 +76,16 @@ pub(super) fn choose(
             statement_kind.name()
         )));
     }
-    let of = |column: &Column| singles.iter().find(|single| single.column.id == column.id);
-    let missing: Vec<&str> = table
-        .partition_key()
-        .iter()
-        .filter(|column| of(column).is_none())
-        .map(|column| column.name.as_str())
-        .collect();
-    if !missing.is_empty() && select.is_none() {
-        return Err(Error::invalid(format!(
-            "Some partition key parts are missing: {}",
-            missing.join(", ")
-        )));
+    let of_columns = by_position(&singles, table);
+    if select.is_none() && of_columns.iter().any(Option::is_none) {
+        return Err(missing(&of_columns, table));
     }
-    let choices: Vec<ValueSet> = table
-        .partition_key()
-        .iter()
-        .filter_map(|column| match &of(column)?.kind {
-            Kind::ValueSet(choice) => Some(choice.clone()),
-            _ => None,
-        })
-        .collect();
-    if choices.len() == table.partition_key().len() {
-        return Ok(PartitionChoice::Keys { columns: choices, token });
+    let choices = of_columns.iter().map(|single| match &(*single)?.kind {
+        Kind::ValueSet(choice) => Some(choice.clone()),
+        _ => None,
+    });
+    if let Some(columns) = choices.collect() {
+        return Ok(PartitionChoice::Keys { columns, token });
     }
     let Some(filtering) = select else {
         return Err(Error::invalid(format!(
@@ -112,6 +100,30 @@ pub(super) fn choose(
         filter::add(single, table, filters)?;
     }
     Ok(token.map_or(PartitionChoice::All, PartitionChoice::Tokens))
+}
+
+/// The restriction of each column of the partition key, of which there may be thousands.
+fn by_position<'s>(
+    singles: &'s [ColumnRestriction],
+    table: &Table,
+) -> Vec<Option<&'s ColumnRestriction>> {
+    let mut all = vec![None; table.partition_key().len()];
+    for single in singles {
+        step(1);
+        all[usize::from(single.column.position)] = Some(single);
+    }
+    all
+}
+
+/// The error for columns of the partition key that have no restriction.
+#[cold]
+fn missing(of_columns: &[Option<&ColumnRestriction>], table: &Table) -> Error {
+    let columns = table.partition_key().iter().zip(of_columns);
+    let names: Vec<&str> = columns
+        .filter(|(_, single)| single.is_none())
+        .map(|(column, _)| column.name.as_str())
+        .collect();
+    Error::invalid(format!("Some partition key parts are missing: {}", names.join(", ")))
 }
 
 fn token_bounds(kind: Kind) -> TokenBounds {
