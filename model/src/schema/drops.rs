@@ -10,6 +10,7 @@
 //! 3. An id that was not given out yet belongs to a schema that is on its way: its cells are kept.
 
 use super::{ColumnId, Table};
+use crate::steps::step;
 
 /// The dropped cells of one table, by column id. Empty if no column was ever dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,10 +43,12 @@ impl ColumnDrops {
             by_id[usize::from(column.id.0)] = Drop::NEVER;
         }
         for dropped in &table.dropped {
-            let id = dropped.column.id;
-            let is_back = table.column_by_id(id).is_some();
+            step(1);
+            // No id was dropped twice, so this one is as the columns left it.
+            let drop = &mut by_id[usize::from(dropped.column.id.0)];
+            let is_back = *drop == Drop::NEVER;
             let hidden_to = if is_back { dropped.dropped_at } else { i64::MAX };
-            by_id[usize::from(id.0)] = Drop { hidden_to, gone_to: dropped.dropped_at };
+            *drop = Drop { hidden_to, gone_to: dropped.dropped_at };
         }
         ColumnDrops { by_id }
     }
@@ -78,6 +81,7 @@ mod tests {
     use super::*;
     use crate::CqlType;
     use crate::schema::{ColumnKind, TableBuilder, TableId};
+    use crate::steps::steps_of;
 
     fn table() -> Table {
         TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
@@ -134,5 +138,23 @@ mod tests {
         t.drop_column("b", 5).expect("a regular column");
         let drops = ColumnDrops::of(&t);
         assert!(drops.hides(old, i64::MAX) && drops.ends(old, i64::MAX));
+    }
+
+    /// Before: each column that was dropped was sought among all that there are.
+    #[test]
+    fn the_drops_of_many_columns_are_found_in_few_steps() {
+        let names: Vec<String> = (0..2_000).map(|at| format!("c{at}")).collect();
+        let all = || names.iter().map(|name| (&**name, CqlType::Int, ColumnKind::Regular));
+        let mut t = table();
+        t.add_columns(all()).expect("the names are free");
+        t.drop_columns(&names.iter().map(|name| &**name).collect(), 10).expect("they are there");
+        t.add_columns(all().skip(1)).expect("the names are free");
+        let (steps, drops) = steps_of(|| ColumnDrops::of(&t));
+        assert!((1_999..5 * 2_000).contains(&steps), "{steps} columns looked at");
+        let c0 = ColumnId(3);
+        assert!(drops.hides(c0, 11) && !drops.ends(c0, 11), "it is not back");
+        for column in t.columns().iter().filter(|column| column.name.starts_with('c')) {
+            assert!(drops.ends(column.id, 10) && !drops.hides(column.id, 11), "{}", column.name);
+        }
     }
 }

@@ -218,7 +218,10 @@ impl Table {
 
     /// The column of that id, shown or not, unless it was dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.iter().chain(self.hidden()).find(|column| column.id == id)
+        self.columns.iter().chain(self.hidden()).find(|column| {
+            step(1);
+            column.id == id
+        })
     }
 
     /// Of a materialized view what it shows.
@@ -235,22 +238,47 @@ impl Table {
 
     /// Adds a static or regular column. One that was dropped and is added as what it was gets its id back.
     pub fn add_column(&mut self, name: &str, ty: CqlType, kind: ColumnKind) -> Result<()> {
-        let column = self.value_column(name, ty, kind)?;
-        let place = self.columns.partition_point(|known| order(known) < order(&column));
-        self.insert(place, column);
-        Ok(())
+        self.add_columns([(name, ty, kind)])
     }
 
-    /// A static or regular column that is to be added.
-    fn value_column(&mut self, name: &str, ty: CqlType, kind: ColumnKind) -> Result<Column> {
+    /// Adds columns as one after the other, of which there may be thousands: if one is refused, those before it are
+    /// there.
+    pub fn add_columns<'n>(
+        &mut self,
+        columns: impl IntoIterator<Item = (&'n str, CqlType, ColumnKind)>,
+    ) -> Result<()> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let was: HashMap<&str, &Column> = dropped
+            .iter()
+            .map(|dropped| {
+                step(1);
+                (&*dropped.column.name, &dropped.column)
+            })
+            .collect();
+        let added = columns.into_iter().try_for_each(|(name, ty, kind)| {
+            let column = self.value_column(name, ty, kind, was.get(name).copied())?;
+            self.append(column);
+            Ok(())
+        });
+        self.dropped = dropped;
+        self.sort();
+        let own: Vec<&Column> = self.columns.iter().chain(self.hidden()).collect();
+        assert!(!repeats(&own), "an id belongs to one column");
+        added
+    }
+
+    /// A static or regular column that is to be added; `was` is the one of its name that was dropped.
+    fn value_column(
+        &mut self,
+        name: &str,
+        ty: CqlType,
+        kind: ColumnKind,
+        was: Option<&Column>,
+    ) -> Result<Column> {
         assert!(kind >= ColumnKind::Static, "keys are fixed when a table is made");
-        let same = |was: &&Column| was.name == name && was.ty == ty && was.kind == kind;
-        let was = self.dropped.iter().map(|dropped| &dropped.column).find(same).cloned();
-        match was.filter(|_| self.column(name).is_none()) {
-            Some(was) => {
-                assert!(self.column_by_id(was.id).is_none(), "an id belongs to one column");
-                Ok(was)
-            }
+        let is_back = |was: &&Column| was.ty == ty && was.kind == kind;
+        match was.filter(is_back).filter(|_| self.column(name).is_none()) {
+            Some(was) => Ok(was.clone()),
             None => self.new_column(name, ty, kind, 0),
         }
     }
@@ -370,16 +398,13 @@ impl Table {
         })
     }
 
-    /// Puts a column, whose name is free, where it belongs.
-    fn insert(&mut self, place: usize, column: Column) {
+    /// Adds a column, whose name is free, behind the others: they are not in order until they are sorted.
+    fn append(&mut self, column: Column) {
         let at = self.find(&column.name).expect_err("the name is free");
-        let place_id = u16::try_from(place).expect("a table has fewer columns than there are ids");
-        if place < self.columns.len() {
-            let behind = self.by_name.iter_mut().filter(|known| **known >= place_id);
-            behind.for_each(|known| *known += 1);
-        }
-        self.by_name.insert(at, place_id);
-        self.columns.insert(place, column);
+        let place = self.columns.len().try_into();
+        let place = place.expect("a table has fewer columns than there are ids");
+        self.by_name.insert(at, place);
+        self.columns.push(column);
     }
 
     fn index_names(&mut self) {
@@ -475,15 +500,15 @@ impl TableBuilder {
 
     /// Adds a static column.
     pub fn stat(mut self, name: &str, ty: CqlType) -> Result<Self> {
-        let column = self.table.value_column(name, ty, ColumnKind::Static)?;
-        self.table.insert(self.table.columns.len(), column);
+        let column = self.table.new_column(name, ty, ColumnKind::Static, 0)?;
+        self.table.append(column);
         Ok(self)
     }
 
     /// Adds a regular column.
     pub fn regular(mut self, name: &str, ty: CqlType) -> Result<Self> {
-        let column = self.table.value_column(name, ty, ColumnKind::Regular)?;
-        self.table.insert(self.table.columns.len(), column);
+        let column = self.table.new_column(name, ty, ColumnKind::Regular, 0)?;
+        self.table.append(column);
         Ok(self)
     }
 
@@ -492,7 +517,7 @@ impl TableBuilder {
         let position = u16::try_from(position).map_err(|_| Error::invalid("too many columns"))?;
         let mut column = self.table.new_column(name, ty, kind, position)?;
         column.descending = descending;
-        self.table.insert(self.table.columns.len(), column);
+        self.table.append(column);
         Ok(self)
     }
 
