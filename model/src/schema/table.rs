@@ -224,6 +224,16 @@ impl Table {
         })
     }
 
+    /// All columns by id, shown or not, for who looks up many of them.
+    pub(super) fn columns_by_id(&self) -> HashMap<ColumnId, &Column> {
+        let own = self.columns.iter().chain(self.hidden());
+        own.map(|column| {
+            step(1);
+            (column.id, column)
+        })
+        .collect()
+    }
+
     /// Of a materialized view what it shows.
     #[inline]
     pub fn view(&self) -> Option<&ViewDefinition> {
