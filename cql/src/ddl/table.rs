@@ -23,6 +23,7 @@ use crate::lang::ast::{
     AlterTable, ColumnDefinition, CreateTable, Order, Properties, PropertyValue, QualifiedName,
     TableChange,
 };
+use crate::steps::step;
 use crate::types::{has_duration, is_reversed, resolve_type};
 
 pub(super) type Resolved<'c> = Vec<(&'c ColumnDefinition, CqlType)>;
@@ -399,59 +400,84 @@ pub(super) fn alter(context: &DdlContext<'_>, alter: &AlterTable) -> Result<Ddl>
     Ok(Ddl::step(change, "UPDATED", keyspace, object, warnings))
 }
 
+/// Adds columns, of which there may be thousands: what was dropped is indexed by name once.
 fn add(
     context: &DdlContext<'_>,
     table: &mut Table,
     if_not_exists: bool,
     columns: &[ColumnDefinition],
 ) -> Result<()> {
-    for column in columns {
-        if if_not_exists && table.has_name(&column.name) {
-            continue;
+    let dropped = table.dropped.iter().map(|dropped| {
+        step(1);
+        (&*dropped.column.name, &dropped.column)
+    });
+    let dropped: HashMap<&str, &Column> = dropped.collect();
+    let mut named = HashSet::new();
+    let mut added = Vec::with_capacity(columns.len());
+    let checked = columns.iter().try_for_each(|column| {
+        let name = column.name.as_str();
+        if named.contains(name) || table.has_name(name) {
+            return match if_not_exists {
+                true => Ok(()),
+                false => Err(Error::invalid(format!("Column with name '{name}' already exists"))),
+            };
         }
-        if table.has_name(&column.name) {
-            let text = format!("Column with name '{}' already exists", column.name);
-            return Err(Error::Invalid(text));
-        }
-        compact::check_added(table)?;
-        let resolved = resolve_columns(context, &table.keyspace, std::slice::from_ref(column))?;
-        let (_, ty) = resolved.into_iter().next().expect("one column has one type");
-        if holds_collections(&ty) {
-            return Err(Error::invalid(format!("{NESTED} for column {}", column.name)));
-        }
-        if column.is_static && table.clustering().is_empty() {
-            return Err(Error::invalid(
-                "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
-            ));
-        }
-        check_readded(table, column, &ty)?;
-        if (ty == CqlType::Counter) != table.is_counter() {
-            let (is, not) =
-                if table.is_counter() { ("non counter", "") } else { ("counter", "non ") };
-            return Err(Error::Config(format!(
-                "{}.{}: Cannot have a {is} column (\"{}\") in a {not}counter table",
-                table.keyspace, table.name, column.name
-            )));
-        }
+        let ty = check_added(context, table, column, dropped.get(name).copied())?;
         let kind = if column.is_static { ColumnKind::Static } else { ColumnKind::Regular };
-        table.add_column(&column.name, ty, kind)?;
+        named.insert(name);
+        added.push((name, ty, kind));
+        Ok(())
+    });
+    // What is wrong with those before the one that was refused is told first.
+    table.add_columns(added)?;
+    checked
+}
+
+/// The type of a column whose name is free, if the table may have it; `before` is the one of its name that was dropped.
+fn check_added(
+    context: &DdlContext<'_>,
+    table: &Table,
+    column: &ColumnDefinition,
+    before: Option<&Column>,
+) -> Result<CqlType> {
+    compact::check_added(table)?;
+    let resolved = resolve_columns(context, &table.keyspace, std::slice::from_ref(column))?;
+    let (_, ty) = resolved.into_iter().next().expect("one column has one type");
+    if holds_collections(&ty) {
+        return Err(Error::invalid(format!("{NESTED} for column {}", column.name)));
     }
-    Ok(())
+    if column.is_static && table.clustering().is_empty() {
+        return Err(Error::invalid(
+            "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
+        ));
+    }
+    if let Some(before) = before {
+        check_readded(table, column, &ty, before)?;
+    }
+    if (ty == CqlType::Counter) != table.is_counter() {
+        let (is, not) = if table.is_counter() { ("non counter", "") } else { ("counter", "non ") };
+        return Err(Error::Config(format!(
+            "{}.{}: Cannot have a {is} column (\"{}\") in a {not}counter table",
+            table.keyspace, table.name, column.name
+        )));
+    }
+    Ok(ty)
 }
 
 /// A dropped column may come back, but not as something else: old clients may still write it.
-fn check_readded(table: &Table, column: &ColumnDefinition, ty: &CqlType) -> Result<()> {
-    let Some(before) = table.dropped.iter().find(|dropped| dropped.column.name == column.name)
-    else {
-        return Ok(());
-    };
-    if before.column.ty != *ty && !may_follow(ty, &before.column.ty) {
+fn check_readded(
+    table: &Table,
+    column: &ColumnDefinition,
+    ty: &CqlType,
+    before: &Column,
+) -> Result<()> {
+    if before.ty != *ty && !may_follow(ty, &before.ty) {
         return Err(Error::invalid(format!(
             "Cannot add a column '{0}' of type {ty}, incompatible with previously dropped column '{0}' of type {1}",
-            column.name, before.column.ty
+            column.name, before.ty
         )));
     }
-    if (before.column.kind == ColumnKind::Static) != column.is_static {
+    if (before.kind == ColumnKind::Static) != column.is_static {
         let (was, is) =
             if column.is_static { ("REGULAR", "STATIC") } else { ("STATIC", "REGULAR") };
         return Err(Error::invalid(format!(

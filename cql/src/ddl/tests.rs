@@ -10,6 +10,7 @@ use crate::frame::Version;
 use crate::frame::request::ValueList;
 use crate::guardrails::Guardrails;
 use crate::prepare::prepare;
+use crate::steps::steps_of;
 use crate::testing::Database;
 
 fn schema() -> Schema {
@@ -464,4 +465,50 @@ fn properties_are_as_many_as_can_be_compared() {
         db.err(&text),
         "more than 1000 properties, or more than 1000 entries in one of them"
     );
+}
+
+/// Before: each column that was added was sought among all that had been dropped: 16,000 that came back held a core for
+/// seconds.
+#[test]
+fn many_columns_come_back_in_steps_in_proportion_to_their_number() {
+    const COLUMNS: usize = 1_000;
+    let mut db = Database::with("k int PRIMARY KEY");
+    let names: Vec<String> = (0..COLUMNS).rev().map(|at| format!("c{at:04}")).collect();
+    let typed: Vec<String> = names.iter().map(|name| format!("{name} int")).collect();
+    let add = format!("ALTER TABLE t ADD ({})", typed.join(", "));
+    db.ok(&add);
+    let before = db.schema.table("ks", "t").expect("it is there").columns().to_vec();
+    db.ok(&format!("ALTER TABLE t DROP ({})", names.join(", ")));
+    let (steps, _) = steps_of(|| db.ok(&add));
+    assert!((COLUMNS..10 * COLUMNS).contains(&steps), "{steps} dropped columns looked at");
+    assert_eq!(db.schema.table("ks", "t").expect("it is there").columns(), before);
+}
+
+#[test]
+fn of_columns_that_are_added_together_the_first_that_may_not_be_is_told() {
+    let mut db = Database::with("k int, c int, d text, PRIMARY KEY (k, c)");
+    db.ok("ALTER TABLE t DROP d");
+    let long = "a".repeat(model::limits::COLUMN_NAME_BYTES_MAX + 1);
+    let exists = "Column with name 'a' already exists";
+    let readded =
+        "Cannot add a column 'd' of type int, incompatible with previously dropped column";
+    for (added, refused) in [
+        ("a int, a text".to_owned(), exists),
+        ("a int, a text, d int".to_owned(), exists),
+        ("a int, d int, a text".to_owned(), readded),
+        (format!("a int, {long} int, a int"), "Column names shouldn't be empty or more than"),
+        (format!("a int, a int, {long} int"), exists),
+        ("a int, b counter, a int".to_owned(), "ks.t: Cannot have a counter column (\"b\")"),
+        ("a int, c int, a int".to_owned(), "Column with name 'c' already exists"),
+    ] {
+        let told = db.err(&format!("ALTER TABLE t ADD ({added})"));
+        assert!(told.starts_with(refused), "{added}: {told}");
+    }
+    let names = |db: &mut Database| {
+        let table = db.schema.table("ks", "t").expect("it is there");
+        table.columns().iter().map(|column| column.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&mut db), ["k", "c"]);
+    db.ok("ALTER TABLE t ADD IF NOT EXISTS (d text, b int static, c int, b text)");
+    assert_eq!(names(&mut db), ["k", "c", "b", "d"]);
 }
