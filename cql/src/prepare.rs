@@ -107,7 +107,8 @@ pub struct Prepared {
     pub tokens: usize,
     /// The names of functions that are called, with what users made of each.
     pub called: Vec<CalledName>,
-    /// Bytes that it keeps of JSON texts and of values of user types: what they become is not bounded by their length.
+    /// Bytes that it keeps of JSON texts, of values of user types, and of what functions make of constants: what they
+    /// become is not bounded by their length.
     pub made_bytes: usize,
     /// Bytes of the values that its JSON texts have become, which each execution writes.
     pub json_values_bytes: usize,
@@ -291,7 +292,7 @@ impl CompiledSelect {
 
 /// A statement with what its compiler has collected.
 fn with_collected(plain: Prepared, mut collected: Collected) -> Result<Prepared> {
-    let made_bytes = collected.json.bytes() + collected.user_type_bytes;
+    let made_bytes = collected.json.bytes() + collected.folded_bytes;
     let json_values_bytes = collected.json.budget.taken();
     let (called, calls_from_json) = (collected.take_called(), collected.reads_json);
     let constants_work = collected.constants_work();

@@ -18,8 +18,9 @@ pub struct Collected {
     pub(super) markers: Vec<Option<Marker>>,
     /// What its JSON texts take.
     pub(crate) json: KnownJson,
-    /// Bytes of its constants of user types, which have a null for each field that they do not give.
-    pub(crate) user_type_bytes: usize,
+    /// Bytes of constants that are made of others and may be longer than those: a value of a user type has a null for
+    /// each field that it does not give, and a function makes a text of it.
+    pub(crate) folded_bytes: usize,
     /// What evaluating its constants has taken.
     pub(super) work: ExpressionWork,
     /// The names, without keyspaces, of the functions of users that it calls.
@@ -36,7 +37,7 @@ impl Collected {
         Collected {
             markers: vec![None; markers],
             json: KnownJson::none(),
-            user_type_bytes: 0,
+            folded_bytes: 0,
             work: ExpressionWork::default(),
             users: HashSet::new(),
             called: CalledNames::default(),

@@ -21,8 +21,12 @@ use super::{Build, Evaluated, Kind, Term};
 use crate::bind::{Bindings, Ids, StatementTime};
 use crate::error::{Error, Result};
 use crate::lang::ast::{Expr, Literal, LiteralKind};
+use crate::limits::PLAN_TOKEN_BYTES;
 use crate::literal;
 use crate::planted::{Bug, planted};
+
+/// Bytes of a constant that the tokens pay for which it is made of: there are two at least.
+const FOLDED_BYTES_UNCOUNTED: usize = 2 * PLAN_TOKEN_BYTES;
 
 /// Ids for folding constants, which never need any.
 struct NoIds;
@@ -369,12 +373,15 @@ impl Compiler<'_> {
         bindings.json_budget = self.json().budget.clone();
         bindings.work = self.collected.work.clone();
         let value = term.eval(&bindings).map(Evaluated::into_bytes);
+        // What was made of JSON is counted there.
+        let of_json = bindings.json_budget.taken() - self.json().budget.taken();
         self.json().budget = bindings.json_budget;
         self.collected.work = bindings.work;
         match value {
             Ok(Some(bytes)) => {
-                if matches!(&term.kind, Kind::Build(build) if matches!(**build, Build::Udt(_))) {
-                    self.collected.user_type_bytes += bytes.len();
+                let made = bytes.len().saturating_sub(of_json);
+                if made > FOLDED_BYTES_UNCOUNTED {
+                    self.collected.folded_bytes += made;
                 }
                 Ok(Term::constant(bytes, term.ty))
             }

@@ -9,6 +9,7 @@ use crate::frame::Version;
 use crate::frame::request::ValueList;
 use crate::lang::ast::{Expr, Statement};
 use crate::lang::parse;
+use crate::prepare::prepare;
 use crate::steps::steps_of;
 use crate::testing::{CountingIds, Database};
 
@@ -251,6 +252,23 @@ fn a_value_of_a_wide_type_has_a_null_for_each_field_that_it_does_not_give() {
     assert_eq!(refused("{f1: 'a', f40: 1}"), "Unknown field 'f40' in value of user defined type w");
     let wrong = "Invalid user type literal for c: field f1 is not of type int";
     assert_eq!(refused("{f30: 'a', f1: 'a'}"), wrong);
+}
+
+/// Before: only constants of user types were counted in what a statement keeps, not the texts that are made of them.
+#[test]
+fn what_a_function_makes_of_constants_is_counted() {
+    let mut db = database();
+    let fields: Vec<String> = (0..1000).map(|at| format!("f{at} int")).collect();
+    db.ok(&format!("CREATE TYPE wide ({})", fields.join(", ")));
+    db.ok("INSERT INTO t (k) VALUES (1)");
+    let made = |select: &str| prepare(select, &db.schema, Some("ks")).expect(select).made_bytes;
+    let value = made("SELECT (wide){f0: 1} FROM t");
+    assert!((4000..=4010).contains(&value), "{value} bytes");
+    let json = made("SELECT to_json((wide){f0: 1}) FROM t");
+    assert_eq!(made("SELECT 1 + 1, to_json((int)7), (u){a: 1} FROM t"), 0, "tokens are counted");
+    let text = db.ok("SELECT to_json((wide){f0: 1}) FROM t");
+    assert!(text.len() > 2 * value, "{text}");
+    assert!(json >= text.trim_matches('"').replace("\\\"", "\"").len(), "{json} for {text}");
 }
 
 /// Before: each of some ninety ways to add read the number again, so that 16 KiB of text held a core for seconds.
