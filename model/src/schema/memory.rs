@@ -51,7 +51,7 @@ impl Table {
             + self.keyspace.len()
             // In the table, and as the key of the keyspace's map.
             + 3 * self.name.len()
-            + self.by_name.len() * size_of::<u16>()
+            + (self.by_name.len() + self.by_id.len()) * size_of::<u16>()
             + 4 * ALLOCATION_BYTES
             + columns
             + indexes

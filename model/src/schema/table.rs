@@ -73,6 +73,9 @@ pub struct Column {
     pub descending: bool,
 }
 
+/// Where no column stands.
+const NO_PLACE: u16 = u16::MAX;
+
 /// A column that was, for `system_schema.dropped_columns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DroppedColumn {
@@ -98,6 +101,8 @@ pub struct Table {
     pub(super) columns: Vec<Column>,
     /// The places of the columns, by their names.
     pub(super) by_name: Vec<u16>,
+    /// The place of the column of each id, [`NO_PLACE`] if it is none of the columns that are shown.
+    pub(super) by_id: Vec<u16>,
     partition_key_count: usize,
     clustering_count: usize,
     pub(super) next_column: u16,
@@ -218,20 +223,12 @@ impl Table {
 
     /// The column of that id, shown or not, unless it was dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.columns.iter().chain(self.hidden()).find(|column| {
-            step(1);
-            column.id == id
-        })
-    }
-
-    /// All columns by id, shown or not, for who looks up many of them.
-    pub(super) fn columns_by_id(&self) -> HashMap<ColumnId, &Column> {
-        let own = self.columns.iter().chain(self.hidden());
-        own.map(|column| {
-            step(1);
-            (column.id, column)
-        })
-        .collect()
+        step(1);
+        let place = self.by_id.get(usize::from(id.0)).copied().unwrap_or(NO_PLACE);
+        match self.columns.get(usize::from(place)) {
+            Some(column) => Some(column),
+            None => self.hidden().iter().find(|column| column.id == id),
+        }
     }
 
     /// Of a materialized view what it shows.
@@ -317,7 +314,7 @@ impl Table {
             names.contains(&*column.name)
         });
         self.columns = kept;
-        self.index_names();
+        self.index_columns();
         gone.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         self.dropped.retain(|dropped| !names.contains(&*dropped.column.name));
         self.dropped.extend(gone.into_iter().map(|column| {
@@ -414,11 +411,18 @@ impl Table {
         let place = self.columns.len().try_into();
         let place = place.expect("a table has fewer columns than there are ids");
         self.by_name.insert(at, place);
+        put_place(&mut self.by_id, column.id, place);
         self.columns.push(column);
     }
 
-    fn index_names(&mut self) {
+    /// Finds the places of the columns, which are others now.
+    fn index_columns(&mut self) {
         let columns = &self.columns;
+        self.by_id.clear();
+        for (place, column) in (0..).zip(columns) {
+            step(1);
+            put_place(&mut self.by_id, column.id, place);
+        }
         self.by_name = (0..columns.len() as u16).collect();
         self.by_name.sort_unstable_by_key(|place| {
             step(1);
@@ -431,11 +435,20 @@ impl Table {
             step(1);
             order(a).cmp(&order(b))
         });
-        self.index_names();
+        self.index_columns();
         let count = |kind| self.columns.iter().filter(|column| column.kind == kind).count();
         self.partition_key_count = count(ColumnKind::PartitionKey);
         self.clustering_count = count(ColumnKind::Clustering);
     }
+}
+
+/// Says where the column of this id stands.
+fn put_place(by_id: &mut Vec<u16>, id: ColumnId, place: u16) {
+    let at = usize::from(id.0);
+    if by_id.len() <= at {
+        by_id.resize(at + 1, NO_PLACE);
+    }
+    by_id[at] = place;
 }
 
 /// What columns are ordered by: those of the key by position, the others by name.
@@ -480,6 +493,7 @@ impl TableBuilder {
                 dropped: Vec::new(),
                 columns: Vec::new(),
                 by_name: Vec::new(),
+                by_id: Vec::new(),
                 partition_key_count: 0,
                 clustering_count: 0,
                 next_column: 0,

@@ -88,10 +88,9 @@ impl Table {
     ) -> Result<Table> {
         let ViewIdentity { id, name, options } = identity;
         let mut columns = Vec::new();
-        let by_id = base.columns_by_id();
         let mut take = |id: ColumnId, kind, position: usize, descending| {
             let missing = || Error::invalid(format!("the base has no column {}", id.0));
-            let of_base = *by_id.get(&id).ok_or_else(missing)?;
+            let of_base = base.column_by_id(id).ok_or_else(missing)?;
             let position =
                 u16::try_from(position).map_err(|_| Error::invalid("too many columns"))?;
             columns.push(Column { kind, position, descending, ..of_base.clone() });
@@ -131,8 +130,7 @@ impl Table {
             ViewKey { partition: ids(self.partition_key()), clustering: clustering.collect() };
         let mut selected = ids(self.value_columns());
         if definition.include_all {
-            let known = self.columns_by_id();
-            let is_new = |column: &&Column| !known.contains_key(&column.id);
+            let is_new = |column: &&Column| self.column_by_id(column.id).is_none();
             selected.extend(base.regulars().filter(is_new).map(|column| column.id));
         }
         let (id, name, options) = (self.id, self.name.clone(), self.options.clone());
