@@ -298,37 +298,27 @@ const _: () = assert!(LOG_BLOCK_BYTES_MAX.is_multiple_of(WRITE_ALIGN_BYTES));
 
 /// Compactions of one shard at a time: one of any size, and small ones beside it.
 pub const COMPACTIONS_MAX: usize = 2;
-
 /// A compaction is small if its inputs have at most a fourth of the bytes of the largest one's that is under way.
 pub const COMPACTION_SMALL_DIVISOR: u64 = 4;
-
 /// How many merges that have ended a shard remembers, in about 200 bytes each.
 pub const COMPACTION_HISTORY_MAX: usize = 256;
-
 /// From so many runs that wait to be merged in one table on, writers are slowed, and compaction has its largest share
 /// of the core.
 pub const BACKLOG_RUNS_SLOW: usize = 32;
-
 /// At so many they are slowed the most.
 pub const BACKLOG_RUNS_MAX: usize = 64;
-
 /// How long a writer is kept waiting then.
 pub const RUNS_DELAY_US_MAX: u32 = 100_000;
-
 /// A table in which something may expire is judged again after so many seconds, though its files and options are as
 /// they were.
 pub const BACKLOG_CHECK_S: u32 = 60;
-
 /// How many tables are judged at one look: a millisecond at most. The others are at the next, those first that changed
 /// first.
 pub const BACKLOGS_PER_LOOK: usize = 256;
-
 /// How many merges a strategy is asked for to see what waits in a table.
 pub const BACKLOG_TASKS_MAX: usize = 4;
-
 /// Where a merge does not fit the disk, a strategy is asked for so many others of each kind.
 pub const SMALLER_TASKS_MAX: usize = 8;
-
 /// At most this many merges of a table are tried at once, each smaller than what was free when the one before did not
 /// fit.
 pub const SMALLER_MERGES_MAX: usize = 3;

@@ -329,8 +329,8 @@ fn a_flush_whose_file_is_longer_than_its_estimate_leaves_what_the_reserve_lacks(
     });
 }
 
-/// Before: after a start, and after a flush that a full disk had ended, a flush asked for as much as its memtable takes in
-/// memory: it was refused for ever where less was free, however short its file.
+/// Before: after a start, and after a flush that a full disk had ended, a flush asked for as much as its memtable takes
+/// in memory: it was refused for ever where less was free, however short its file.
 #[test]
 fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
     on_sim(async |sim, disk, exec| {

@@ -170,8 +170,8 @@ pub async fn open_engine(
     Ok(engine)
 }
 
-/// Has an engine know what is free, before its log and its flushes take any: what a start has released of the reserve is
-/// for the steps of starts alone. Once more when all shards are open: any of them may have released it.
+/// Has an engine know what is free, before its log and its flushes take any: what a start has released of the reserve
+/// is for the steps of starts alone. Once more when all shards are open: any of them may have released it.
 pub(crate) async fn measure_space(engine: &Engine, config: &NodeConfig, shard: ShardId) {
     if let Err(error) = engine.measure_space(config.reserve_bytes).await {
         tracing::warn!(%shard, %error, "the free space is unknown");
