@@ -84,9 +84,9 @@ pub const DECIMALS_SORT_COST_MAX: u64 = 1 << 31;
 /// Bytes that describe the columns of a result, or the markers of a statement. User types are written out for each
 /// column, so that a short statement can ask for a description of any length.
 pub const DESCRIPTION_BYTES_MAX: usize = 2 << 20;
-/// Most work of the expressions of one row, of the values of one statement, and of its constants: they are evaluated in
-/// one step. In units of `expr/work.rs`: about a byte read or made, more for long numbers. It is twice the longest
-/// cell, and takes a core 30 to 150 ms.
+/// Most work of the expressions of one row, of the values of one statement and the rows that it writes, and of its
+/// constants: they are evaluated in one step. In units of `expr/work.rs`: about a byte read or made, more for long
+/// numbers. It is twice the longest cell, and takes a core 30 to 150 ms.
 pub const EXPRESSION_WORK_MAX: u64 = 32 << 20;
 /// Rows that one step of an aggregate reads.
 pub const UNPAGED_ROWS: u64 = 10_000;

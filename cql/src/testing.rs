@@ -234,19 +234,31 @@ impl Database {
 
     /// Binds a write and gives up its record, however it ends.
     pub(crate) fn bind(&self, text: &str, values: &ValueList, record: &mut Vec<u8>) -> Result<()> {
-        let prepared = prepare(text, &self.schema, self.keyspace.as_deref())?;
+        self.bind_counted(text, values, record).0
+    }
+
+    /// The same, and the units of work that binding has taken.
+    pub(crate) fn bind_counted(
+        &self,
+        text: &str,
+        values: &ValueList,
+        record: &mut Vec<u8>,
+    ) -> (Result<()>, u64) {
+        let prepared = prepare(text, &self.schema, self.keyspace.as_deref()).expect(text);
         let ids = CountingIds::default();
         let values = values.as_values(Version::V4);
-        let mut bindings = Bindings::new(&values, &prepared.markers, self.time(&ids))?;
+        let mut bindings =
+            Bindings::new(&values, &prepared.markers, self.time(&ids)).expect("values that fit");
         let scratch = &mut Scratch::default();
-        match &prepared.statement {
+        let bound = match &prepared.statement {
             Statement::Write(plan) => plan.bind_write(&bindings, scratch, record),
             Statement::Batch(plan) => {
                 let mut size = BatchSize::new(plan.kind, BatchThresholds::default());
                 plan.bind_write(&mut bindings, scratch, record, &mut size)
             }
             _ => panic!("{text} writes nothing"),
-        }
+        };
+        (bound, bindings.work_done())
     }
 
     /// The read that a SELECT is.

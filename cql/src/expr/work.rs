@@ -18,6 +18,9 @@
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
 //! a stamp of an element   8
+//! a partition written to  32
+//! a row or a stretch      16, as often as it is put: once for each partition, and once more for what reads first
+//! a column of a row       4, set or not, and 4 for each change of its elements
 //! a term once more        64, of a static list that grows for each of many rows
 //! ```
 //!
@@ -67,6 +70,14 @@ const SERIES_GUARD_BYTES: u64 = 64;
 /// Bytes of a number that a series computes with at most: 1000 digits, as `function/real.rs` has it.
 const SERIES_BYTES_MAX: u64 = 416;
 
+/// What a partition takes that is written to: its token, and its mutation.
+const UNITS_PER_PARTITION: u64 = 32;
+/// What a row takes that is written to, or a stretch of rows that is deleted. A record that has as many rows as this
+/// allows is longer than a record may be.
+const UNITS_PER_ROW: u64 = 16;
+/// What a column or a change takes that may write something.
+const UNITS_PER_CHANGE: u64 = 4;
+
 /// The work that was done since it began, in units of 1 to 5 ns.
 #[derive(Clone, Debug, Default)]
 pub struct ExpressionWork {
@@ -111,6 +122,29 @@ impl ExpressionWork {
         self.take((terms as u64).saturating_mul(CALL_WORK))
     }
 
+    /// Counts a partition that is written to.
+    #[inline]
+    pub(crate) fn take_partition(&self) -> Result<()> {
+        self.take(UNITS_PER_PARTITION)
+    }
+
+    /// Counts rows, or stretches of rows, before each of them is written to.
+    #[inline]
+    pub(crate) fn take_rows(&self, rows: usize) -> Result<()> {
+        self.take((rows as u64).saturating_mul(UNITS_PER_ROW))
+    }
+
+    /// Counts columns or changes of one row, set or not, before each of them is evaluated.
+    #[inline]
+    pub(crate) fn take_changes(&self, changes: usize) -> Result<()> {
+        self.take((changes as u64).saturating_mul(UNITS_PER_CHANGE))
+    }
+
+    /// Goes on from where another count has come to.
+    pub(crate) fn continue_from(&self, other: &ExpressionWork) {
+        self.done.set(other.done.get());
+    }
+
     /// Counts bytes that are read, or made.
     #[inline]
     pub(crate) fn take_bytes(&self, bytes: usize) -> Result<()> {
@@ -144,8 +178,9 @@ impl ExpressionWork {
 #[cold]
 fn too_much() -> Error {
     Error::invalid(format!(
-        "the expressions of one row or statement take more than {EXPRESSION_WORK_MAX} units of work, which are bytes \
-         that they read and make, and more for long numbers: select fewer of them, or take shorter values"
+        "one row or statement takes more than {EXPRESSION_WORK_MAX} units of work, which are bytes that its expressions \
+         read and make, more for long numbers, and some for each partition, row and element that it writes: use fewer \
+         expressions or shorter values, or write less at once"
     ))
 }
 

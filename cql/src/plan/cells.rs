@@ -100,6 +100,7 @@ pub(super) fn put_cells(
     bindings: &Bindings<'_>,
     row: &mut RowBuilder<'_>,
 ) -> Result<()> {
+    bindings.work.take_changes(cells.len())?;
     let mut bytes = 0;
     for cell in cells {
         match &cell.ops[..] {
@@ -171,6 +172,7 @@ fn put_elements(
     // Elements of other collections are the same each time.
     let passes = if matches!(cell.ty, CqlType::List { .. }) { passes } else { 1 };
     let mut elements = Elements::default();
+    bindings.work.take_changes(ops.len())?;
     for pass in 0..passes {
         if pass > 0 {
             bindings.work.take_again(ops.len())?;

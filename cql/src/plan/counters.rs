@@ -74,6 +74,7 @@ pub(super) fn put_counter_changes(
     bindings: &Bindings<'_>,
     mutation: &mut MutationBuilder<'_>,
 ) -> Result<usize> {
+    bindings.work.take_changes(writes.len())?;
     let mut bytes = 0;
     for CounterWrite { column, op } in writes {
         let Some(by) = op.eval(bindings)? else { continue };

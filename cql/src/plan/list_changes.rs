@@ -62,6 +62,7 @@ pub(super) fn put_list_changes(
     bindings: &Bindings<'_>,
     mutation: &mut MutationBuilder<'_>,
 ) -> Result<usize> {
+    bindings.work.take_changes(writes.len())?;
     let mut bytes = 0;
     for ListWrite { column, op } in writes {
         let mut put = |op: ListOp<'_>, len: usize| {

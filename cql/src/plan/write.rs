@@ -17,6 +17,7 @@ use std::time::Duration;
 use model::cell::{Deletion, Expiry, Life};
 use model::limits::TTL_S_MAX;
 use model::mutation::RangeTombstone;
+use model::read::Slice;
 use model::row::{RowBuilder, RowHead, Written};
 use model::{MutationBuilder, Table, Token};
 
@@ -56,6 +57,55 @@ pub(super) enum Deletes {
     WithWrites,
     /// A microsecond before: in a conditional batch what is written stays, as in Cassandra.
     BeforeWrites,
+}
+
+/// What a statement writes to in each of its partitions: evaluated once, with the first of them, since a statement may
+/// name thousands of partitions and as many rows.
+struct Named<'s> {
+    /// The row, if one is named by itself.
+    row: &'s mut RowKey,
+    rows: NamedRows,
+    slices: Option<Vec<Slice>>,
+    /// Whether a cell of the static row is written.
+    has_static_cells: bool,
+    /// Whether a cell of each row is written.
+    has_row_cells: bool,
+}
+
+/// The rows of [`Named`].
+enum NamedRows {
+    /// They were not evaluated yet.
+    Unknown,
+    /// The one of [`Named::row`].
+    One,
+    /// Those that lists name.
+    Several(Vec<RowKey>),
+}
+
+impl Named<'_> {
+    #[inline]
+    fn rows(&mut self, plan: &WritePlan, bindings: &Bindings<'_>) -> Result<&[RowKey]> {
+        if matches!(self.rows, NamedRows::Unknown) {
+            self.rows = if plan.rows.one_row(&plan.table, bindings, self.row)? {
+                self.row.check_bytes()?;
+                NamedRows::One
+            } else {
+                NamedRows::Several(plan.rows.rows(&plan.table, bindings)?)
+            };
+        }
+        match &self.rows {
+            NamedRows::Several(rows) => Ok(rows),
+            NamedRows::Unknown | NamedRows::One => Ok(std::slice::from_ref(self.row)),
+        }
+    }
+
+    fn slices(&mut self, plan: &WritePlan, bindings: &Bindings<'_>) -> Result<&[Slice]> {
+        let slices = match self.slices.take() {
+            Some(slices) => slices,
+            None => plan.rows.slices(&plan.table, bindings)?,
+        };
+        Ok(self.slices.insert(slices))
+    }
 }
 
 /// A compiled `INSERT`, `UPDATE` or `DELETE`.
@@ -157,7 +207,10 @@ impl WritePlan {
     ) -> Result<T> {
         let Some(json) = &self.json else { return run(bindings) };
         let slots = json.slots(bindings, &self.table)?;
-        run(&bindings.with_json(&slots))
+        let with_json = bindings.with_json(&slots);
+        let result = run(&with_json);
+        bindings.work.continue_from(&with_json.work);
+        result
     }
 
     /// Appends the mutations of a statement whose `INSERT JSON`, if it is one, is read already: the bindings have the
@@ -170,17 +223,25 @@ impl WritePlan {
         each: &mut impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
         let stamp = self.stamp(bindings, deletes)?;
-        let is_empty = self.writes_nothing(bindings);
         let Scratch { key, row } = scratch;
+        let mut named = Named {
+            row,
+            rows: NamedRows::Unknown,
+            slices: None,
+            has_static_cells: writes_anything(&self.static_cells, bindings),
+            has_row_cells: writes_anything(&self.row_cells, bindings),
+        };
+        let is_empty = self.writes_nothing(&named, bindings);
         let mut has_written = false;
         for_each_key(&self.keys, &self.table, bindings, key, |key| {
+            bindings.work.take_partition()?;
             let token = Token::of_key(key);
             let record = records.of(token);
             let start = record.len();
             if !is_empty {
                 has_written = true;
                 let mutation = MutationBuilder::begin(record, self.table.id, token, key);
-                self.put_mutation(mutation, &stamp, bindings, row)?;
+                self.put_mutation(mutation, &stamp, bindings, &mut named)?;
             }
             let (bytes, all) = (record.len() - start, record.len());
             check_bytes(bytes)?;
@@ -190,7 +251,7 @@ impl WritePlan {
             nearest::check_vectors(&self.table, &record[start..])?;
             each(token, bytes)
         })?;
-        if has_written { Ok(()) } else { self.check_rows(bindings, row) }
+        if has_written { Ok(()) } else { self.check_rows(bindings, named.row) }
     }
 
     /// Refuses rows that cannot be named, of a statement that writes to none of them: its values are unset, or its
@@ -207,11 +268,11 @@ impl WritePlan {
     }
 
     /// Whether every value it would write is unset. A row that is inserted or deleted is something.
-    fn writes_nothing(&self, bindings: &Bindings<'_>) -> bool {
+    fn writes_nothing(&self, named: &Named<'_>, bindings: &Bindings<'_>) -> bool {
         match self.change {
             RowChange::Cells | RowChange::StaticOnly => {
-                !writes_anything(&self.static_cells, bindings)
-                    && !writes_anything(&self.row_cells, bindings)
+                !named.has_static_cells
+                    && !named.has_row_cells
                     && !self.changes_lists()
                     && !adds_anything(&self.static_counters, bindings)
                     && !adds_anything(&self.row_counters, bindings)
@@ -229,19 +290,21 @@ impl WritePlan {
         mut mutation: MutationBuilder<'_>,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
-        row: &mut RowKey,
+        named: &mut Named<'_>,
     ) -> Result<()> {
         match self.change {
             RowChange::Insert | RowChange::Cells | RowChange::DeleteRows => {
-                self.put_rows(&mut mutation, stamp, bindings, row)?;
+                self.put_rows(&mut mutation, stamp, bindings, named)?;
             }
             RowChange::StaticOnly => {
-                self.put_static_row(&mut mutation, 1, stamp, bindings)?;
+                if named.has_static_cells {
+                    self.put_static_row(&mut mutation, 1, stamp, bindings)?;
+                }
                 if self.reads_first() {
                     self.put_changes(&mut mutation, (&[], 1), stamp, bindings)?;
                 }
             }
-            RowChange::DeleteRanges => self.put_ranges(&mut mutation, stamp, bindings)?,
+            RowChange::DeleteRanges => self.put_ranges(&mut mutation, stamp, bindings, named)?,
             RowChange::DeletePartition => mutation.delete_partition(stamp.deletion()),
         }
         mutation.finish();
@@ -274,6 +337,7 @@ impl WritePlan {
         if self.row_lists.is_empty() && self.row_counters.is_empty() {
             return Ok(());
         }
+        bindings.work.take_rows(rows.len())?;
         for row in rows {
             row.check_bytes()?;
             let clustering = Some(&row.clustering[..]);
@@ -285,7 +349,7 @@ impl WritePlan {
         Ok(())
     }
 
-    /// Writes the static row, if any of its cells is written. Its lists grow as often as `passes` says.
+    /// Writes the static row, of which a cell is written. Its lists grow as often as `passes` says.
     fn put_static_row(
         &self,
         mutation: &mut MutationBuilder<'_>,
@@ -293,9 +357,6 @@ impl WritePlan {
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
     ) -> Result<()> {
-        if !writes_anything(&self.static_cells, bindings) {
-            return Ok(());
-        }
         mutation.static_row(|out| {
             let mut row = RowBuilder::begin(out, &RowHead::bare(stamp.timestamp));
             put_cells((&self.static_cells, passes), stamp, bindings, &mut row)
@@ -308,9 +369,12 @@ impl WritePlan {
         mutation: &mut MutationBuilder<'_>,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
+        named: &mut Named<'_>,
     ) -> Result<()> {
         let deletion = stamp.deletion();
-        for slice in self.rows.slices(&self.table, bindings)? {
+        let slices = named.slices(self, bindings)?;
+        bindings.work.take_rows(slices.len())?;
+        for slice in slices {
             let (start, end) = (&slice.start[..], &slice.end[..]);
             mutation.delete_range(&RangeTombstone { start, end, deletion });
         }
@@ -325,21 +389,18 @@ impl WritePlan {
         mutation: &mut MutationBuilder<'_>,
         stamp: &Stamp<'_>,
         bindings: &Bindings<'_>,
-        row: &mut RowKey,
+        named: &mut Named<'_>,
     ) -> Result<()> {
-        let several;
-        let rows = if self.rows.one_row(&self.table, bindings, row)? {
-            row.check_bytes()?;
-            std::slice::from_ref(row)
-        } else {
-            several = self.rows.rows(&self.table, bindings)?;
-            &several[..]
-        };
+        let (has_static_cells, has_row_cells) = (named.has_static_cells, named.has_row_cells);
+        let rows = named.rows(self, bindings)?;
         if rows.is_empty() {
             return Ok(());
         }
-        self.put_static_row(mutation, rows.len(), stamp, bindings)?;
-        if self.change != RowChange::Cells || writes_anything(&self.row_cells, bindings) {
+        if has_static_cells {
+            self.put_static_row(mutation, rows.len(), stamp, bindings)?;
+        }
+        if self.change != RowChange::Cells || has_row_cells {
+            bindings.work.take_rows(rows.len())?;
             let mut bytes = 0;
             for row in rows {
                 bytes += self.put_row(mutation, row, stamp, bindings)?;

@@ -3,6 +3,11 @@
 use super::*;
 use crate::steps::steps_of;
 
+/// `0, 1, ..`, so many.
+fn numbers(count: i32) -> String {
+    (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 #[test]
 fn rows_are_inserted_updated_and_deleted() {
     let mut db = Database::with("k int, c text, v int, s int static, PRIMARY KEY (k, c)");
@@ -248,10 +253,113 @@ fn what_a_static_list_grows_by_for_many_rows_is_counted() {
     };
     db.ok(&update(2));
     let refused = db.run(&update(3000), &bound(&[])).map(drop).unwrap_err().to_string();
-    assert!(
-        refused.starts_with("the expressions of one row or statement take more than"),
-        "{refused}"
+    assert!(refused.starts_with("one row or statement takes more than"), "{refused}");
+}
+
+/// Before: the rows were evaluated anew for each partition.
+#[test]
+fn rows_are_evaluated_once_for_all_partitions() {
+    let db = Database::with("k int, c int, s int static, v int, PRIMARY KEY (k, c)");
+    let markers = ["blob_as_int((blob) ?)"; 10].join(", ");
+    let one = int(1);
+    let values = bound(&[vec![Value::Unset], vec![Value::Bytes(&one); 10]].concat());
+    let work_for = |keys: i32, change: &str| {
+        let keys = numbers(keys);
+        let text = format!("UPDATE t SET {change} WHERE k IN ({keys}) AND c IN ({markers})");
+        let (bound, work) = db.bind_counted(&text, &values, &mut Vec::new());
+        bound.expect("a write");
+        work
+    };
+    for change in ["s = 1, v = ?", "v = 1, s = ?"] {
+        let each = (work_for(20, change) - work_for(10, change)) / 10;
+        assert!(each < 64, "{each} units for each partition: {change}");
+    }
+}
+
+/// The lists of keys are judged before the rows.
+#[test]
+fn keys_are_judged_before_the_rows_of_the_first_partition() {
+    let mut db = Database::with("k int, c int, s int static, v int, PRIMARY KEY (k, c)");
+    for change in ["UPDATE t SET s = 1, v = 1", "DELETE FROM t", "DELETE v FROM t"] {
+        let refused = db.err(&format!("{change} WHERE k IN (1, null) AND c IN (1, null)"));
+        assert_eq!(refused, "Invalid null value in condition for column k");
+        let refused = db.err(&format!("{change} WHERE k IN (1, 2) AND c IN (1, null)"));
+        assert_eq!(refused, "Invalid null value in condition for column c");
+    }
+    let refused = db.err("DELETE FROM t WHERE k IN (1, null) AND c > null");
+    assert_eq!(refused, "Invalid null value in condition for column k");
+}
+
+/// Before: partitions times rows were walked in one step and counted nowhere, a hundred million where nothing is
+/// written to them.
+#[test]
+fn rows_of_many_partitions_are_counted() {
+    let mut db = Database::with(
+        "k int, c int, d int, l list<int>, s list<int> static, v int, PRIMARY KEY (k, c, d)",
     );
+    db.ok("CREATE TABLE n (k int, c int, s counter static, n counter, PRIMARY KEY (k, c))");
+    let (unset, none) = (bound(&[Value::Unset]), bound(&[]));
+    let mut said = Vec::new();
+    for (change, rows, values) in [
+        ("DELETE l[?] FROM t", "d = 1 AND c", &unset),
+        ("UPDATE t SET s = s + [], l = l - ?", "d = 1 AND c", &unset),
+        ("UPDATE n SET s = s + 1, n = n + ?", "c", &unset),
+        ("DELETE FROM t", "d = 1 AND c", &none),
+        ("DELETE FROM t", "c", &none),
+    ] {
+        let bind = |keys: i32, many: i32| {
+            let (keys, many) = (numbers(keys), numbers(many));
+            let text = format!("{change} WHERE {rows} IN ({many}) AND k IN ({keys})");
+            db.bind_counted(&text, values, &mut Vec::new())
+        };
+        let (bound, work) = bind(100, 100);
+        bound.expect(change);
+        assert!((160_000..1_000_000).contains(&work), "{work}: {change}");
+        let (refused, _) = bind(1500, 1500);
+        said.push(refused.expect_err(change).to_string());
+    }
+    let too_much = "one row or statement takes more than 33554432 units of work";
+    assert!(said[..3].iter().all(|said| said.starts_with(too_much)), "{said:?}");
+    assert!(said[3..].iter().all(|said| said.starts_with("Mutation of 1")), "{said:?}");
+}
+
+/// Before: a column that is not set was looked at once for each row, and counted nowhere.
+#[test]
+fn columns_that_are_not_set_are_counted_for_each_row() {
+    let db = Database::with("k int, c int, l list<int>, v int, w int, PRIMARY KEY (k, c)");
+    let numbers = numbers(1000);
+    let work_of = |change: &str, unset: usize| {
+        let text = format!("{change} WHERE k = 1 AND c IN ({numbers})");
+        let values = bound(&vec![Value::Unset; unset]);
+        let (bound, work) = db.bind_counted(&text, &values, &mut Vec::new());
+        bound.expect("a write");
+        work
+    };
+    for (change, one) in
+        [("UPDATE t SET v = 1", ", l = l + ?"), ("UPDATE t SET v = 1", ", l = l - ?")]
+    {
+        let few = work_of(&format!("{change}{one}"), 1);
+        let many = work_of(&format!("{change}{}", one.repeat(101)), 101);
+        assert!(many - few >= 400_000, "{few} and {many} units: {one}");
+    }
+}
+
+/// Before: what was counted of an INSERT JSON was forgotten, so that the next one of a batch began from nothing.
+#[test]
+fn the_work_of_an_insert_json_is_kept() {
+    let db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
+    let work_of = |inserts: usize, row: &str| {
+        let insert = format!("INSERT INTO t JSON '{row}';");
+        let text = format!("BEGIN BATCH {} APPLY BATCH", insert.repeat(inserts));
+        let (bound, work) = db.bind_counted(&text, &bound(&[]), &mut Vec::new());
+        (bound.map_err(|error| error.to_string()), work)
+    };
+    let (bound, one) = work_of(1, r#"{"k": 1, "c": 1}"#);
+    assert!(bound.is_ok() && one > 0, "{one}");
+    assert_eq!(work_of(3, r#"{"k": 1, "c": 1}"#), (Ok(()), 3 * one));
+    let (refused, work) = work_of(1, r#"{"k": 1}"#);
+    assert_eq!(refused, Err("Invalid null value in condition for column c".into()));
+    assert!(work > 0, "what was done before the error");
 }
 
 /// Before: a static list grew once, however many rows were named. Cassandra writes the static row for each of them.
