@@ -21,7 +21,8 @@
 //! a partition written to  32
 //! a row or a stretch      16, as often as it is put: once for each partition, and once more for what reads first
 //! a column of a row       4, set or not, and 4 for each change of its elements
-//! a term once more        64, of a static list that grows for each of many rows
+//! an element              8; once more, of a static list that grows for each of many rows, 16 and its bytes
+//! a term once more        64, of such a list
 //! ```
 //!
 //! 1. A SHA-512 takes 2 ns a byte, a copy 0.1 to 0.4 ns, a cell or element that is walked 2 to 10 ns, a logarithm of
@@ -77,6 +78,8 @@ const UNITS_PER_PARTITION: u64 = 32;
 const UNITS_PER_ROW: u64 = 16;
 /// What a column or a change takes that may write something.
 const UNITS_PER_CHANGE: u64 = 4;
+/// What an element takes that is written: most are copied apart and put into order.
+const UNITS_PER_PUT_ELEMENT: u64 = 8;
 
 /// The work that was done since it began, in units of 1 to 5 ns.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +125,12 @@ impl ExpressionWork {
         self.take((terms as u64).saturating_mul(CALL_WORK))
     }
 
+    /// Counts what terms have added that were evaluated once more: elements that are counted already, and their bytes.
+    pub(crate) fn take_added_again(&self, elements: usize, bytes: usize) -> Result<()> {
+        let of_elements = (elements as u64).saturating_mul(UNITS_PER_PUT_ELEMENT);
+        self.take(of_elements.saturating_add(bytes as u64))
+    }
+
     /// Counts a partition that is written to.
     #[inline]
     pub(crate) fn take_partition(&self) -> Result<()> {
@@ -138,6 +147,12 @@ impl ExpressionWork {
     #[inline]
     pub(crate) fn take_changes(&self, changes: usize) -> Result<()> {
         self.take((changes as u64).saturating_mul(UNITS_PER_CHANGE))
+    }
+
+    /// Counts elements that are written.
+    #[inline]
+    pub(crate) fn take_elements(&self, elements: usize) -> Result<()> {
+        self.take((elements as u64).saturating_mul(UNITS_PER_PUT_ELEMENT))
     }
 
     /// Goes on from where another count has come to.

@@ -178,8 +178,14 @@ fn put_elements(
             bindings.work.take_again(ops.len())?;
         }
         for op in ops {
+            let (items, bytes) = (elements.items.len(), elements.bytes);
             elements.collect(cell, op, stamp, bindings)?;
             check_bytes(elements.bytes)?;
+            let (items, bytes) = (elements.items.len() - items, elements.bytes - bytes);
+            bindings.work.take_elements(items)?;
+            if pass > 0 {
+                bindings.work.take_added_again(items, bytes)?;
+            }
         }
     }
     if let Some(timestamp) = elements.cleared {

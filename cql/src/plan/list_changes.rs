@@ -66,6 +66,7 @@ pub(super) fn put_list_changes(
     let mut bytes = 0;
     for ListWrite { column, op } in writes {
         let mut put = |op: ListOp<'_>, len: usize| {
+            bindings.work.take_elements(1)?;
             bytes += CHANGE_BYTES + clustering.map_or(0, <[u8]>::len) + len;
             let (timestamp, now_s) = (stamp.timestamp, stamp.now_s);
             mutation.list_change(&ListChange { clustering, column: *column, timestamp, now_s, op });

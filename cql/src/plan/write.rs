@@ -329,7 +329,12 @@ impl WritePlan {
             if pass > 0 {
                 bindings.work.take_again(self.static_lists.len())?;
             }
-            bytes += put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
+            let put = put_list_changes(&self.static_lists, None, stamp, bindings, mutation)?;
+            if pass > 0 {
+                // Each element has some beside its own.
+                bindings.work.take_bytes(put)?;
+            }
+            bytes += put;
             check_bytes(bytes)?;
         }
         bytes +=

@@ -362,6 +362,32 @@ fn the_work_of_an_insert_json_is_kept() {
     assert!(work > 0, "what was done before the error");
 }
 
+/// Before: the elements that a static list gets once more for each row were copied for nothing.
+#[test]
+fn elements_that_are_added_again_are_counted() {
+    const ELEMENTS: i32 = 340;
+    let db = Database::with("k int, c int, l list<int> static, v int, PRIMARY KEY (k, c)");
+    let item = [int(4), int(7)].concat();
+    let items = [&int(ELEMENTS)[..], &item.repeat(ELEMENTS as usize)].concat();
+    for (change, values) in [
+        ("l = ? + l, v = 1", vec![Value::Bytes(&items)]),
+        ("l = l + ?, v = 1", vec![Value::Bytes(&items)]),
+        // The index is looked at where the list is: all are changes of what is there.
+        ("l = l + ?, l[?] = 1, v = 1", vec![Value::Bytes(&items), Value::Bytes(&items[..4])]),
+    ] {
+        let work_of = |rows: i32| {
+            let rows = numbers(rows);
+            let text = format!("UPDATE t SET {change} WHERE k = 1 AND c IN ({rows})");
+            let (bound, work) = db.bind_counted(&text, &bound(&values), &mut Vec::new());
+            bound.expect("a write");
+            work
+        };
+        let again = (work_of(20) - work_of(10)) / 10;
+        assert!(again >= 24 * ELEMENTS as u64, "{again} units for each row: {change}");
+        assert!(again <= 100 * ELEMENTS as u64, "{again} units for each row: {change}");
+    }
+}
+
 /// Before: a static list grew once, however many rows were named. Cassandra writes the static row for each of them.
 #[test]
 fn a_static_list_grows_once_for_each_row() {
