@@ -208,6 +208,19 @@ impl<'a> Bindings<'a> {
         self.work.done()
     }
 
+    /// Lets the terms take so many units of work and no more: what needs more is to be bound anew elsewhere. Without it
+    /// they take as much as those of a statement may.
+    #[inline]
+    pub fn set_work_at_once(&mut self, units: u64) {
+        self.work.set_at_once(units);
+    }
+
+    /// Whether the terms need more work than they may take at once: no client is to see the error that they gave.
+    #[inline]
+    pub fn needs_more_work(&self) -> bool {
+        self.work.needs_more()
+    }
+
     /// Says which thread evaluates the terms; without it the core does.
     pub fn set_bound_on(&mut self, bound_on: BoundOn) {
         self.bound_on = bound_on;

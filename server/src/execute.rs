@@ -50,6 +50,7 @@ mod terms;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod work_at_once;
 mod write;
 
 use std::cell::{Cell, OnceCell, RefCell};

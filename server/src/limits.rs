@@ -102,8 +102,9 @@ pub(crate) const FRAMES_PER_CLOCK_READ: usize = 8;
 pub(crate) const BATCH_AT_ONCE_STATEMENTS: usize = 256;
 /// The same of one whose statements and values have more bytes.
 pub(crate) const BATCH_AT_ONCE_BYTES: usize = 64 << 10;
-/// The same of one whose expressions take more, in units of `cql/src/expr/work.rs`: some milliseconds.
-pub(crate) const BATCH_AT_ONCE_WORK: u64 = 1 << 20;
+/// The same of one whose expressions and rows take more, in units of `cql/src/expr/work.rs`: some milliseconds. A
+/// statement that takes more is bound on a thread beside its core, alone or in a message.
+pub(crate) const BOUND_AT_ONCE_WORK: u64 = 1 << 20;
 /// A write whose values have more bytes is bound on a thread beside its core, if they are JSON or have parts: an entry
 /// of a map takes 0.5 µs.
 pub(crate) const BOUND_AT_ONCE_BYTES: usize = 16 << 10;

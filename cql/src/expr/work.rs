@@ -29,8 +29,9 @@
 //!    1000 digits some 30 ms, putting 900,000 entries of 8 bytes into order 0.5 s.
 //! 2. What one row takes is counted from 0 (`rows/encoder.rs`), and so is what the values of one statement take
 //!    (`Bindings`), and what its constants take when it is compiled (`infer.rs`).
-//! 3. What would take more than [`EXPRESSION_WORK_MAX`] in all is refused. What a row took is said to who reads the
-//!    rows, so that it pauses between two of them (`RowSink::row_work`).
+//! 3. What would take more than [`EXPRESSION_WORK_MAX`] in all is refused. A write that a core binds in one step may
+//!    have less: it is bound elsewhere then, and no client sees the error (`Bindings::needs_more_work`). What a
+//!    row took is said to who reads the rows, so that it pauses between two of them (`RowSink::row_work`).
 //!
 //! Not here: plain columns, whose bytes the limits of a result bound; functions of users, which have limits of their
 //! own.
@@ -82,12 +83,32 @@ const UNITS_PER_CHANGE: u64 = 4;
 const UNITS_PER_PUT_ELEMENT: u64 = 8;
 
 /// The work that was done since it began, in units of 1 to 5 ns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ExpressionWork {
     done: Cell<u64>,
+    /// What may be done: less than [`EXPRESSION_WORK_MAX`] where it is done in one step of a core.
+    max: u64,
+}
+
+impl Default for ExpressionWork {
+    fn default() -> ExpressionWork {
+        ExpressionWork { done: Cell::new(0), max: EXPRESSION_WORK_MAX }
+    }
 }
 
 impl ExpressionWork {
+    /// Lets so many units be done.
+    #[inline]
+    pub(crate) fn set_at_once(&mut self, units: u64) {
+        self.max = units.min(EXPRESSION_WORK_MAX);
+    }
+
+    /// Whether more was asked for than may be done at once, which is less than may be done elsewhere.
+    #[inline]
+    pub(crate) fn needs_more(&self) -> bool {
+        self.done.get() > self.max && self.max < EXPRESSION_WORK_MAX
+    }
+
     /// Counts from 0 again.
     #[inline]
     pub(crate) fn begin(&self) {
@@ -110,7 +131,7 @@ impl ExpressionWork {
     pub(crate) fn take(&self, units: u64) -> Result<()> {
         let done = self.done.get().saturating_add(units);
         self.done.set(done);
-        if done > EXPRESSION_WORK_MAX { Err(too_much()) } else { Ok(()) }
+        if done > self.max { Err(too_much()) } else { Ok(()) }
     }
 
     /// Counts cells of a row that were walked. What is counted next is refused if they were too many.
@@ -193,9 +214,9 @@ impl ExpressionWork {
 #[cold]
 fn too_much() -> Error {
     Error::invalid(format!(
-        "one row or statement takes more than {EXPRESSION_WORK_MAX} units of work, which are bytes that its expressions \
-         read and make, more for long numbers, and some for each partition, row and element that it writes: use fewer \
-         expressions or shorter values, or write less at once"
+        "one row or statement takes more than {EXPRESSION_WORK_MAX} units of work, which are bytes that its \
+         expressions read and make, more for long numbers, and some for each partition, row and element that it \
+         writes: use fewer expressions or shorter values, or write less at once"
     ))
 }
 

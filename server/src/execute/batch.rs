@@ -12,12 +12,12 @@
 //!    record instead (`binder.rs`).
 //! 4. The consistency level is checked against the replication of the keyspaces; then `submit` (`write.rs`).
 //!
-//! A long message, or one whose expressions take long, is a task that does the same and lets others run between two
+//! A long message, or one whose statements take much work, is a task that does the same and lets others run between two
 //! statements. A long text among them is compiled by a thread beside the core (`long_text.rs`), which binds all
-//! statements if the values of one take long (`long_values.rs`). One such task of a core compiles and binds at a time,
-//! in the order in which they came; a message of a few short statements does it in the pass. Its time-out counts from
-//! when the message came, its binding included, and the bytes of the message are counted until it is bound
-//! (`held_bytes.rs`).
+//! statements if the values of one are long (`long_values.rs`) or one takes much work (`work_at_once.rs`). One such task
+//! of a core compiles and binds at a time, in the order in which they came; a message of a few short statements does it
+//! in the pass. Its time-out counts from when the message came, its binding included, and the bytes of the message are
+//! counted until it is bound (`held_bytes.rs`).
 //!
 //! All statements of a batch have one timestamp, that of the message or of the clock, unless one has its own
 //! `USING TIMESTAMP`; with a condition it is always that of the clock. The batch is divided if it is LOGGED and its tokens have more than one owner.
@@ -34,8 +34,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use cql::bind::{BoundOn, StatementTime};
-use cql::frame::Reader;
 use cql::frame::request::{self, Batch, BatchStatement, BatchText};
+use cql::frame::{Reader, Version};
 use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
 use cql::plan::{NotApplied, Scratch, WritePlan};
@@ -43,7 +43,7 @@ use cql::prepare::{Prepared, Statement, batch_timeout_warning, check_batch};
 use futures_lite::future::yield_now;
 use shard::limits::READ_SLICE;
 
-use super::binder::{Bound, MessageKind};
+use super::binder::{Binder, Bound, MessageKind};
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
@@ -51,10 +51,11 @@ use super::long_text;
 use super::long_values::{changed, is_long};
 use super::statement::{BoundWhere, ServerStatement};
 use super::task::Waiting;
+use super::work_at_once::WorkAtOnce;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor, request_id};
 use crate::limits::{
-    BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, BATCH_AT_ONCE_WORK, COMPILED_AT_ONCE_BYTES,
+    BATCH_AT_ONCE_BYTES, BATCH_AT_ONCE_STATEMENTS, BOUND_AT_ONCE_WORK, COMPILED_AT_ONCE_BYTES,
 };
 use crate::statements::StatementPlace;
 
@@ -85,29 +86,18 @@ impl BatchStatements {
             return false;
         }
         let mut each = batch.statements().zip(&self.all);
-        each.any(|(item, statement)| is_long(statement, &item.values))
-            && !self.prepared().any(Prepared::calls_users)
-    }
-}
-
-/// Whether a BATCH message is bound in the step that took it, by what its expressions take.
-#[derive(Default)]
-struct WorkAtOnce {
-    is_too_much: Cell<bool>,
-}
-
-impl WorkAtOnce {
-    /// An error, which no client sees, once so many units of work are too much: the message is bound in steps.
-    fn check(&self, units: u64) -> Result<(), ExecuteError> {
-        if units <= BATCH_AT_ONCE_WORK {
-            return Ok(());
-        }
-        self.is_too_much.set(true);
-        Err(ExecuteError::Overloaded(String::new()))
+        each.any(|(item, statement)| is_long(statement, &item.values)) && !self.call_users()
     }
 
-    fn is_too_much(&self) -> bool {
-        self.is_too_much.get()
+    /// Whether one of them calls a function of a user, so that all are bound on the core.
+    fn call_users(&self) -> bool {
+        self.prepared().any(Prepared::calls_users)
+    }
+
+    /// What binds them on this core, each of them with so much work that it may take there.
+    fn binder(&self, executor: &Executor) -> Binder {
+        let work_at_once = (!self.call_users()).then_some(BOUND_AT_ONCE_WORK);
+        Binder { work_at_once, ..executor.binder(BoundOn::Core) }
     }
 }
 
@@ -170,12 +160,13 @@ impl Executor {
         let buffers = (&mut *record, &mut *scratch);
         let time = self.time_of(batch, statements, time);
         let (kind, all) = (statements.message_kind(), statements.prepared());
-        let binder = self.binder(BoundOn::Core);
+        let binder = statements.binder(self);
         let pause = async || work.check(binder.message_work.get());
         let bound = at_once(binder.message((batch, kind), all, time, buffers, pause));
+        work.note(binder.needs_more_work.get());
         self.shard.effort().expressions(binder.message_work.get());
         // What a function of a user takes is not counted.
-        if statements.prepared().any(Prepared::calls_users) {
+        if statements.call_users() {
             self.shard.effort().long();
         }
         self.bound_batch(batch, statements, bound?, record)
@@ -242,18 +233,8 @@ impl Executor {
         let statements = compiled.await?;
         let time = self.state.time_with(*timestamp_us, &batch.parameters);
         let time = self.time_of(&batch, &statements, time);
-        let (kind, mut own) = (statements.message_kind(), Vec::new());
-        let bound = if statements.are_long_to_bind(&batch) {
-            let all = statements.all.iter().map(|one| one.compiled.clone()).collect();
-            let message = (body.clone(), call.version);
-            let (bound, record) = self.bind_message_beside(message, kind, all, time).await?;
-            own = record;
-            bound
-        } else {
-            let (all, mut scratch) = (statements.prepared(), Scratch::default());
-            let buffers = (&mut own, &mut scratch);
-            self.binder(BoundOn::Core).message((&batch, kind), all, time, buffers, &pause).await?
-        };
+        let message = (body.clone(), call.version);
+        let (bound, own) = self.bind_in_turn((&batch, message), &statements, time, &pause).await?;
         if self.shard.schema_number() != schema {
             self.check_unchanged(&statements.all)?;
         }
@@ -262,6 +243,29 @@ impl Executor {
         *record = own;
         let bound = self.bound_batch(&batch, &statements, bound, record)?;
         Ok(BoundWrite { timeout: Some(left), ..bound })
+    }
+
+    /// Binds the statements of a long BATCH, which has its turn: in steps, or beside the core if one of them takes long
+    /// by itself. `pause` is called between two steps, and may end it.
+    async fn bind_in_turn(
+        &self,
+        (batch, message): (&Batch<'_>, (Arc<Vec<u8>>, Version)),
+        statements: &BatchStatements,
+        time: StatementTime<'_>,
+        pause: impl AsyncFn() -> Result<(), ExecuteError>,
+    ) -> Result<(Bound, Vec<u8>), ExecuteError> {
+        let kind = statements.message_kind();
+        if !statements.are_long_to_bind(batch) {
+            let (mut record, mut scratch) = (Vec::new(), Scratch::default());
+            let (binder, buffers) = (statements.binder(self), (&mut record, &mut scratch));
+            let all = statements.prepared();
+            let bound = binder.message((batch, kind), all, time, buffers, pause).await;
+            if !binder.needs_more_work.get() {
+                return Ok((bound?, record));
+            }
+        }
+        let all = statements.all.iter().map(|one| one.compiled.clone()).collect();
+        self.bind_message_beside(message, kind, all, time).await
     }
 
     /// Finds or compiles the statements, and judges them together. `pause` is called between two of them, with what the

@@ -36,6 +36,10 @@ pub(super) struct Binder {
     pub(super) guards: Option<Guards>,
     /// Which thread binds.
     pub(super) bound_on: BoundOn,
+    /// What each statement of a BATCH message may take; `None`: as much as any statement.
+    pub(super) work_at_once: Option<u64>,
+    /// Whether one of them needs more than that. The message is to be bound elsewhere then.
+    pub(super) needs_more_work: Cell<bool>,
     /// What evaluating the values of the statements of a BATCH message has taken, in units of work.
     pub(super) message_work: Cell<u64>,
 }
@@ -65,7 +69,15 @@ impl Executor {
     /// What binding on this thread needs of this core.
     pub(super) fn binder(&self, bound_on: BoundOn) -> Binder {
         let (sharder, thresholds) = (self.shard.sharder(), self.state.settings().batch);
-        Binder { sharder, thresholds, guards: self.guards(), bound_on, message_work: Cell::new(0) }
+        Binder {
+            sharder,
+            thresholds,
+            guards: self.guards(),
+            bound_on,
+            work_at_once: None,
+            needs_more_work: Cell::new(false),
+            message_work: Cell::new(0),
+        }
     }
 }
 
@@ -148,6 +160,9 @@ impl Binder {
             left -= 1;
             let mut bindings = Bindings::new(&item.values, &prepared.markers, time)?;
             bindings.set_bound_on(self.bound_on);
+            if let Some(units) = self.work_at_once {
+                bindings.set_work_at_once(units);
+            }
             let plan = plan_of(prepared)?;
             let added = match is_conditional {
                 true => conditional.add(plan, &bindings, scratch),
@@ -157,6 +172,7 @@ impl Binder {
                 added.and_then(|()| self.guard(plan, &bindings, &mut bound.of_guardrails));
             let work = self.message_work.get().saturating_add(bindings.work_done());
             self.message_work.set(work);
+            self.needs_more_work.set(self.needs_more_work.get() || bindings.needs_more_work());
             guarded?;
             if left > 0 {
                 pause().await?;

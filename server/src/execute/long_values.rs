@@ -1,7 +1,8 @@
-//! Values that take long to bind: on a thread beside the core, whose other requests go on meanwhile.
+//! Writes that take long to bind: on a thread beside the core, whose other requests go on meanwhile.
 //!
 //! ```text
-//! EXECUTE, QUERY of a write ─► long values of many parts or JSON, or a long statement ─┬─► a task: its turn
+//! EXECUTE, QUERY of a write ─► long values of many parts or JSON, a long statement,
+//!                              or one that was bound on the core and took too much work ┬─► a task: its turn
 //! BATCH of such statements ───► a task (`batch.rs`) ───────────────────────────────────┘          └─► the thread binds
 //!                                                                              submit ◄──────────────────┘
 //! ```

@@ -18,8 +18,8 @@
 //!    noted yet: nothing of it is written so far.
 //!
 //! Not here: how other writes than the plainest are bound (`binder.rs`), on a thread if their values are long
-//! (`long_values.rs`), BATCH messages (`batch.rs`), what conditions are answered with (`conditional.rs`), the names of counter changes
-//! (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
+//! (`long_values.rs`) or they take much work (`work_at_once.rs`), BATCH messages (`batch.rs`), what conditions are
+//! answered with (`conditional.rs`), the names of counter changes (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
 
 use std::cell::{RefCell, RefMut};
 use std::mem;
@@ -45,6 +45,7 @@ use super::consistency::{Replication, check_counter_write, check_write};
 use super::deadlines::look_from;
 use super::long_values::is_long;
 use super::statement::ServerStatement;
+use super::work_at_once::WorkAtOnce;
 use super::{ExecuteError, Executor, Run, When, batch, request_id};
 use crate::answers::Lease;
 use crate::limits::{ANSWERS_PER_CLOCK_READ, RECORD_BYTES_KEPT};
@@ -144,10 +145,15 @@ impl Executor {
         if is_long(run.statement, &run.parameters.values) {
             return self.write_long(call, run, out);
         }
+        let work = WorkAtOnce::default();
         let bound = match plan.condition {
-            None => self.bind_plain(run, plan),
-            Some(_) => self.bind_statement(run),
+            None => self.bind_plain(run, plan, &work),
+            Some(_) => self.bind_statement(run, &work),
         };
+        if work.is_too_much() {
+            drop(bound);
+            return self.write_long(call, run, out);
+        }
         self.submit(call, bound, out)
     }
 
@@ -156,18 +162,31 @@ impl Executor {
         if is_long(run.statement, &run.parameters.values) {
             return self.write_long(call, run, out);
         }
-        self.submit(call, self.bind_statement(run), out)
+        let work = WorkAtOnce::default();
+        let bound = self.bind_statement(run, &work);
+        if work.is_too_much() {
+            drop(bound);
+            return self.write_long(call, run, out);
+        }
+        self.submit(call, bound, out)
     }
 
     /// Binds an INSERT, UPDATE or DELETE without a condition.
     #[inline]
-    fn bind_plain(&self, run: Run<'_>, plan: &WritePlan) -> Result<BoundWrite<'_>, ExecuteError> {
+    fn bind_plain(
+        &self,
+        run: Run<'_>,
+        plan: &WritePlan,
+        work: &WorkAtOnce,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         check_writable(&plan.table.keyspace)?;
         check_level(plan, parameters.consistency)?;
         let mut bindings = Bindings::none(time);
         bindings.bind(&parameters.values, statement.markers())?;
+        WorkAtOnce::limit(&statement.compiled, &mut bindings);
         let bound = self.bind_plain_with(run, plan, &bindings);
+        work.note(bindings.needs_more_work());
         self.note_binding(statement, &bindings);
         bound
     }
@@ -199,7 +218,11 @@ impl Executor {
     }
 
     /// Binds any write that is one statement.
-    fn bind_statement(&self, run: Run<'_>) -> Result<BoundWrite<'_>, ExecuteError> {
+    fn bind_statement(
+        &self,
+        run: Run<'_>,
+        work: &WorkAtOnce,
+    ) -> Result<BoundWrite<'_>, ExecuteError> {
         let Run { statement, parameters, time, .. } = run;
         check_statement(statement, parameters.consistency)?;
         let time = match statement.compiled.statement.is_conditional() {
@@ -207,10 +230,12 @@ impl Executor {
             false => time,
         };
         let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
+        WorkAtOnce::limit(&statement.compiled, &mut bindings);
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
         let bound =
             self.binder(BoundOn::Core).statement(&statement.compiled, &mut bindings, buffers);
+        work.note(bindings.needs_more_work());
         self.note_binding(statement, &bindings);
         self.bound_statement(statement, parameters, bound?, record)
     }
