@@ -15,9 +15,10 @@
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
 //!
 //! Not here: what is asked before a frame comes to the service (`connection/serve.rs`), the memory that is kept for what
-//! comes next (`connection/kept.rs`).
+//! comes next (`connection/kept.rs`), what a full core reads of a segment that it has cut (`connection/rest.rs`).
 
 mod kept;
+mod rest;
 mod serve;
 
 use std::collections::VecDeque;
@@ -185,14 +186,9 @@ impl Connection {
         }
         // What is read is held until its turn comes.
         let read_bytes_max = if load.is_full() { READ_BYTES_FULL } else { scratch.len() };
-        let count = match self.read(&mut scratch[..read_bytes_max]) {
+        let count = match self.read_or_fall_silent(&mut scratch[..read_bytes_max], service) {
             Ok(count) => count,
-            Err(fate) => {
-                if self.state == State::Ending {
-                    service.fell_silent(&self.session);
-                }
-                return fate;
-            }
+            Err(fate) => return fate,
         };
         if self.input.is_empty() {
             let used = self.take_frames(&scratch[..count], service, load, slice);
@@ -201,11 +197,12 @@ impl Connection {
             self.input.extend_from_slice(&scratch[..count]);
             self.take_input(service, load, slice);
         }
-        Fate::Keep
+        self.read_rest(scratch, service, load, slice)
     }
 
     /// Counts what has arrived of frames, and was not taken: nothing is held of them when the connection is not open
-    /// any more. If there is no memory for a frame that is not whole, it is refused before its end.
+    /// any more. If there is no memory for a frame that is not whole, it is refused before its end, unless its end may
+    /// be in the socket.
     #[inline]
     fn count_partial(&mut self, load: &mut Load) {
         let expanded_bytes = self.reader.expanded_bytes();
@@ -214,7 +211,7 @@ impl Connection {
         let held = self.input.len() + self.reader.held_bytes();
         if held > 0 {
             self.partial_bytes = held;
-            if !load.partial(0, held) && !self.backlog {
+            if !load.partial(0, held) && !self.backlog && self.cut_off_bytes().is_none() {
                 self.give_up(load);
             }
         }
@@ -278,6 +275,19 @@ impl Connection {
             input.drain(..used);
             self.input = input;
         }
+    }
+
+    /// The same as [`Connection::read`], and tells the service of a client that has closed its half.
+    fn read_or_fall_silent(
+        &mut self,
+        scratch: &mut [u8],
+        service: &impl Service,
+    ) -> Result<usize, Fate> {
+        let read = self.read(scratch);
+        if read.is_err() && self.state == State::Ending {
+            service.fell_silent(&self.session);
+        }
+        read
     }
 
     /// How many bytes were read; `Err`: there is nothing to serve.

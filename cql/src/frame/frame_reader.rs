@@ -221,6 +221,19 @@ impl FrameReader {
         Some(PassedOver::Frame(header, self.skip(input.len())))
     }
 
+    /// How many bytes the compressed segment lacks that has begun at the start of `input`; `None` if none has, or its
+    /// frame is known already.
+    pub fn compressed_rest(&self, input: &[u8]) -> Option<usize> {
+        let is_between = self.window == Window::Empty
+            && self.given_up.is_none()
+            && self.skip_bytes == 0
+            && self.parts_bytes() == 0;
+        let head = self.segments.filter(|_| is_between)?.head(input).ok().flatten()?;
+        head.expands_to?;
+        let segment_bytes = head.header_bytes + head.payload_bytes + TRAILER_BYTES;
+        segment_bytes.checked_sub(input.len()).filter(|rest| *rest > 0)
+    }
+
     /// Starts to drop the segment at the start of `input`. Between two segments the frame in parts goes; of a segment
     /// of whole frames [`FrameReader::next`] tells each; of a part of a frame that frame goes, unless it is skipped
     /// already.

@@ -380,3 +380,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_compressed_segment_says_how_much_it_lacks() {
+    const HEADER_BYTES: usize = 8;
+    for (compression, body) in [
+        (Compression::Lz4, vec![7; 1000]),
+        (Compression::Lz4, vec![7]),
+        (Compression::None, vec![7; 1000]),
+    ] {
+        let mut writer = writer(Version::V5, compression);
+        put(&mut writer, Version::V5, 1, &body);
+        writer.seal();
+        let wire = writer.unsent();
+        let mut reader = FrameReader::new(Direction::Request, FRAME_BODY_BYTES_MAX);
+        reader.establish(Version::V5, compression);
+        let is_compressed = compression == Compression::Lz4 && body.len() == 1000;
+        for come in 0..=wire.len() {
+            let lacks = is_compressed && (HEADER_BYTES..wire.len()).contains(&come);
+            let rest = lacks.then_some(wire.len() - come);
+            assert_eq!(reader.compressed_rest(&wire[..come]), rest, "{come} of {}", wire.len());
+        }
+        assert_eq!(feed(&mut reader, wire, 1).unwrap(), [Got::Frame(1, body)]);
+    }
+}

@@ -291,6 +291,95 @@ fn of_a_client_of_a_full_core_a_little_is_read_at_a_time() {
     }
 }
 
+/// A text that LZ4 makes little shorter.
+fn noise(mut state: u32, length: usize) -> String {
+    let letters = (0..length).map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from(33 + (state >> 24) as u8 % 90)
+    });
+    letters.collect()
+}
+
+/// The frames of a segment of more than is read at once of a client of a full core: 20 of some 350 bytes.
+fn frames_of_a_long_segment() -> Vec<Vec<u8>> {
+    (0..20)
+        .map(|stream| frame_of(Version::V5, stream, &format!("now {}", noise(stream as u32, 300))))
+        .collect()
+}
+
+/// Before: what was not read of such a segment was taken for what its client had not sent yet: it was given up, and if
+/// it was compressed its connection with it.
+#[test]
+fn a_long_segment_of_a_client_of_a_full_core_does_not_end_its_connection() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V5, compression);
+        fill_up(&mut server);
+        let frames = frames_of_a_long_segment();
+        client.raw(&frames.concat());
+        assert!(client.sent_bytes > READ_BYTES_FULL + 1000, "it is cut: {}", client.sent_bytes);
+        server.run_until_idle();
+        let answers = client.answers();
+        assert_eq!(answers.len(), frames.len(), "{compression:?}: {answers:?}");
+        for (answer, stream) in answers.iter().zip(0..) {
+            let is_served = answer.starts_with(&format!("{stream} now"));
+            let is_refused = answer.starts_with(&format!("{stream} Overloaded"));
+            assert!(is_served || is_refused && compression == Compression::None, "{answer}");
+        }
+        client.query(300, "now again");
+        server.run_until_idle();
+        assert_eq!(client.answers(), ["300 now again"], "{compression:?}: it stays in step");
+    }
+}
+
+/// Where there is no space for what others have decompressed, little is held of such a segment until there is.
+#[test]
+fn the_rest_of_a_long_segment_waits_for_space() {
+    const OTHERS_BYTES: usize = 1 << 20;
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V5, Compression::Lz4);
+    fill_up(&mut server);
+    server.pass.load.expanded(0, OTHERS_BYTES);
+    let frames = frames_of_a_long_segment();
+    client.raw(&frames.concat());
+    for _ in 0..3 {
+        // It ends: a core does not look again and again whether there is space.
+        server.run_until_idle();
+        assert!(server.pass.has_nothing_left());
+        server.housekeep(Instant::now() + FRAME_TIMEOUT);
+    }
+    assert_eq!(client.answers(), [""; 0]);
+    let held = format!(" {READ_BYTES_FULL} bytes of requests have begun");
+    assert!(server.pass.load.refusal().contains(&held), "{}", server.pass.load.refusal());
+    server.pass.load.expanded(OTHERS_BYTES, 0);
+    server.run_until_idle();
+    assert_eq!(client.answers().len(), frames.len());
+    assert!(server.pass.load.refusal().contains(" 0 bytes of requests have begun"));
+}
+
+/// What its client has not sent is not waited for: there is no memory for it.
+#[test]
+fn a_part_of_a_compressed_segment_ends_its_connection_while_the_core_is_full() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V5, Compression::Lz4);
+    fill_up(&mut server);
+    let mut writer = FrameWriter::new();
+    writer.establish(Version::V5, Compression::Lz4);
+    for frame in frames_of_a_long_segment() {
+        writer.frame(|out| out.extend_from_slice(&frame));
+    }
+    writer.seal();
+    let wire = writer.unsent();
+    client.socket.write_all(&wire[..wire.len() - 1]).unwrap();
+    server.run_until_idle();
+    let answers = client.answers();
+    assert!(
+        matches!(&answers[..], [said, closed] if said.starts_with("0 Overloaded") && closed == "closed"),
+        "{answers:?}"
+    );
+    assert!(server.pass.load.refusal().contains(" 0 bytes of requests have begun"));
+}
+
 /// Before: all that had come of such a segment was answered in one step: 1.5 MB of ERRORs for 64 KB of short frames,
 /// also to a client that does not read.
 #[test]
