@@ -47,7 +47,7 @@ pub(crate) struct FlushTarget<'e> {
     pub(crate) id: SstableId,
     /// The time, in seconds since 1970.
     pub(crate) now_s: u32,
-    /// Where others write beside it: the space of the flush.
+    /// The space that it was promised; `None` where nothing else writes.
     pub(crate) space: Option<FlushSpace<'e>>,
     /// Takes rows of the layer, if it is to be known what they overwrite.
     pub(crate) sample: Option<&'e FlushSample>,
@@ -126,13 +126,22 @@ impl Engine {
             let (epoch, definition, id) = (table.epoch(), table.definition(), self.names.next());
             let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
             let written_bytes = of_others.map(|view| view.entry.file_bytes).sum();
+            if !flushed.is_empty() && self.flush_holds(promise, written_bytes).await.is_err() {
+                // What is written is flushed, the others are with the next flush.
+                break;
+            }
             let space = Some(FlushSpace { engine: self, promise, written_bytes });
             let sample = FlushSample::of(table, &layer, self.sampled_bytes_min.get());
             let rest = self.target(&definition, id);
             let target = FlushTarget { space, now_s, sample: sample.as_ref(), ..rest };
-            let view = target.write_layer(&layer, pause).await?;
+            let memory_bytes = layer.memtable.borrow().bytes();
+            let view = target.write_layer(&layer, pause).await.inspect_err(|_| {
+                let of_table = promise.refused_at().map(|held| held.saturating_sub(written_bytes));
+                of_table.iter().for_each(|bytes| {
+                    table.overwriting.outgrew_estimate(*bytes, memory_bytes);
+                });
+            })?;
             if let Some(view) = &view {
-                let memory_bytes = layer.memtable.borrow().bytes();
                 table.overwriting.was_flushed(view.entry.file_bytes, memory_bytes);
             }
             flushed.push(Flushed { table, epoch, layer, id, definition, view, sample });

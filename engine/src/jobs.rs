@@ -14,8 +14,7 @@ use model::TableId;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::limits::{
-    FLUSH_BEGINS_WITH_DIVISOR, FLUSH_GROUP_TABLES_MAX, FLUSH_MORE_BYTES, FLUSH_SMALL_BYTES,
-    FLUSH_SMALL_VIEWS_MAX,
+    FLUSH_BEGINS_WITH_DIVISOR, FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES, FLUSH_SMALL_VIEWS_MAX,
 };
 use crate::pause::Pause;
 use crate::space_ledger::{Promise, Space, SpaceUse, no_space_to_flush};
@@ -240,14 +239,11 @@ impl Engine {
             table.flush_backoff.ended(&result, self.backoff_clock_s(now_s));
         }
         match &result {
-            Ok(()) => self.log_space.flush_had_space(bytes),
+            Ok(()) => {
+                let had_bytes = promise.as_ref().map_or(0, Promise::bytes_max);
+                self.log_space.flush_had_space(had_bytes);
+            }
             Err(Error::DiskFull { .. }) => {
-                if let Ok(promise) = &promise {
-                    let memory_bytes: usize = tables.iter().map(|table| table.oldest_bytes()).sum();
-                    let least_bytes = promise.bytes_max() + FLUSH_MORE_BYTES;
-                    let part = least_bytes as f64 / memory_bytes.max(1) as f64;
-                    tables.iter().for_each(|table| table.overwriting.outgrew_estimate(part));
-                }
                 self.log_space.flush_lacks_space(tables.iter().map(file_bytes).sum());
             }
             Err(_) => {}
@@ -255,16 +251,14 @@ impl Engine {
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
-    /// Promises space for the files of these tables, which take so many bytes by estimate. Where there is less, a good
-    /// part of it: the estimate may be too high, and a flush that finds too little space ends.
+    /// Promises space for the files of these tables, which take so many bytes by estimate. Where there is less, a part
+    /// of it: the estimate may be too high, and a flush asks for more when it needs more.
     async fn promise_files(&self, tables: &[Rc<Table>], bytes: u64) -> Result<Promise> {
         let may_be_short = tables.iter().all(|table| table.overwriting.may_be_short());
         match self.promise_space(SpaceUse::Flush, bytes).await? {
             Space::Promised(promise) => Ok(promise),
-            Space::Short(free_bytes)
-                if may_be_short && free_bytes >= bytes / FLUSH_BEGINS_WITH_DIVISOR =>
-            {
-                self.promise_flush(free_bytes).await
+            Space::Short(_) if may_be_short => {
+                self.promise_flush(bytes / FLUSH_BEGINS_WITH_DIVISOR).await
             }
             Space::Short(_) => Err(no_space_to_flush()),
         }

@@ -100,7 +100,7 @@ pub const FLUSH_SMALL_VIEWS_MAX: usize = 32;
 pub const FLUSH_GROUP_TABLES_MAX: usize = 64;
 /// Bytes that a flush is promised at a time when its file outgrows what it was promised first.
 pub const FLUSH_MORE_BYTES: u64 = 2 * SSTABLE_WRITE_BYTES as u64;
-/// A flush may begin with a space of its estimate by this, where an estimate was never too low.
+/// A flush begins with a fourth of what its files take by estimate where there is not more and no estimate was too low.
 pub const FLUSH_BEGINS_WITH_DIVISOR: u64 = 4;
 
 /// A flush or a compaction asks after so many bytes of rows whether there is time for more: about a tenth of a

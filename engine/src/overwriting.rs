@@ -66,8 +66,9 @@ impl Overwriting {
         self.file_part.get().unwrap_or(1.0)
     }
 
-    /// The disk was full before all of a memtable was in a file, which had at least such a part of its bytes.
-    pub(crate) fn outgrew_estimate(&self, part: f64) {
+    /// A flush was refused more space for a file that had so many bytes then, of so many in memory.
+    pub(crate) fn outgrew_estimate(&self, file_bytes: u64, memory_bytes: usize) {
+        let part = file_bytes as f64 / memory_bytes.max(1) as f64;
         self.is_outgrown.set(true);
         self.file_part.set(Some(self.file_part.get().unwrap_or(0.0).max(part).min(1.0)));
     }

@@ -11,8 +11,9 @@
 //!    is not freed by it (`compaction/footprint.rs`).
 //! 2. The sum of the promises is read before the free space is measured. What is written in between counts twice, then,
 //!    and never not at all; two who ask at once may both be refused, and never both be given the same bytes.
-//! 3. A flush is promised what its file is likely to take, and more while it writes if that was too little. So it ends
-//!    at the latest a piece of its file beyond what it may take, and the end of its file.
+//! 3. A flush is promised what its files are likely to take, and more while it writes if that was too little. So it
+//!    takes at most a piece of a file more than it may, and what a file has behind its rows. Files of indexes are not
+//!    counted.
 //! 4. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
 //!    merge that finds the disk full for that keeps what it has adopted, and is tried again.
 //!
@@ -58,6 +59,8 @@ pub(crate) struct Promise {
     bytes_max: Cell<u64>,
     /// How many of them are promised now: the others are held.
     promised_bytes: Cell<u64>,
+    /// How many bytes were held when a flush was refused more.
+    refused_at: Cell<Option<u64>>,
 }
 
 /// The answer to who asks for space.
@@ -90,7 +93,8 @@ impl SpaceLedger {
     pub(crate) fn promise(&self, space_use: SpaceUse, bytes: u64) -> Promise {
         self.sum(space_use).fetch_add(bytes, Ordering::SeqCst);
         let (bytes_max, promised_bytes) = (Cell::new(bytes), Cell::new(bytes));
-        Promise { ledger: self.clone(), space_use, bytes_max, promised_bytes }
+        let refused_at = Cell::new(None);
+        Promise { ledger: self.clone(), space_use, bytes_max, promised_bytes, refused_at }
     }
 }
 
@@ -110,6 +114,11 @@ impl Promise {
     /// The most bytes that may be held at a time.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max.get()
+    }
+
+    /// How many bytes a flush held when it was refused more, if it was.
+    pub(crate) fn refused_at(&self) -> Option<u64> {
+        self.refused_at.get()
     }
 
     /// Takes over what another one of the same use promises.
@@ -161,10 +170,16 @@ impl Engine {
     /// The files of a flush have so many bytes now. If that is more than was promised, more is; `DiskFull` if there is
     /// not enough.
     pub(crate) async fn flush_holds(&self, promise: &Promise, held_bytes: u64) -> Result<()> {
-        if held_bytes > promise.bytes_max() {
-            promise.join(self.promise_flush(FLUSH_MORE_BYTES).await?);
-        }
         promise.hold(held_bytes);
+        let bytes_max = promise.bytes_max();
+        if held_bytes > bytes_max {
+            let more = self.promise_flush(held_bytes - bytes_max + FLUSH_MORE_BYTES).await;
+            if matches!(more, Err(Error::DiskFull { .. })) {
+                promise.refused_at.set(Some(held_bytes));
+            }
+            promise.join(more?);
+            promise.hold(held_bytes);
+        }
         Ok(())
     }
 }

@@ -41,8 +41,13 @@ fn config() -> Config {
 }
 
 fn row(table: u128) -> Vec<u8> {
+    row_of(table, 1)
+}
+
+fn row_of(table: u128, key: i32) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut m = MutationBuilder::begin(&mut out, id(table), Token(1), &1i32.to_be_bytes());
+    let token = Token(key.into());
+    let mut m = MutationBuilder::begin(&mut out, id(table), token, &key.to_be_bytes());
     m.row(&[], |out| {
         let head = RowHead { marker: Some(model::cell::Life::Live), ..RowHead::bare(1) };
         RowBuilder::begin(out, &head);
@@ -94,6 +99,41 @@ fn tables_that_hold_little_share_an_edit_of_the_manifest() {
     let commits = |sim: SimDisk| Disk::Sim(sim).counts()[IoClass::Commit as usize].requests;
     let of_flushes = commits(sim) - commits(unflushed);
     assert!((5..=15).contains(&of_flushes), "five groups: {of_flushes} requests");
+}
+
+/// Before: the files of a group were never as long as what is written at a time, so a group never asked for more space
+/// than it was promised: it wrote on into what the reserve lacks, or met the full disk and gave up all of its files.
+#[test]
+fn a_group_whose_files_take_more_than_was_thought_flushes_those_for_which_there_is_space() {
+    const KEPT_BYTES: u64 = 100 << 10;
+    const TOGETHER: u128 = 40;
+    const SPACE_BYTES: u64 = 80_000;
+    let sim = SimDisk::new(1, Faults::default());
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
+    let inner = exec.clone();
+    exec.run(async move {
+        make(&disk, &config()).await;
+        let engine = open(&disk, &inner).await;
+        write_to_all(&engine).await;
+        flush(&engine).await;
+        for table in 1..=TOGETHER {
+            for key in 0..30 {
+                engine.write(&row_of(table, key), 1).unwrap();
+            }
+            answers(&engine, 30).await;
+        }
+        let quota_bytes = Some(sim.used_bytes() + KEPT_BYTES + SPACE_BYTES);
+        sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+        engine.measure_space(KEPT_BYTES).await.unwrap();
+        let ended = engine.flush_all(1, async || yield_now().await).await;
+        let (flushes, free_bytes) =
+            (engine.stats().flushes - TABLES as u64, disk.free_space().await.unwrap().free_bytes);
+        assert!(matches!(ended, Err(engine::Error::DiskFull { .. })), "{ended:?}");
+        assert!((1..TOGETHER as u64).contains(&flushes), "{flushes} tables were flushed");
+        assert!(free_bytes >= KEPT_BYTES, "{free_bytes}");
+        sim.set_faults(Faults::default());
+    })
+    .done();
 }
 
 /// One job frees what many tables hold of the oldest segments.

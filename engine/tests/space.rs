@@ -344,6 +344,68 @@ fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
     });
 }
 
+/// Before: a flush that a full disk had ended for what others wrote asked for more the next time, and did not begin with
+/// less.
+#[test]
+fn a_flush_that_others_kept_from_its_end_begins_again_with_what_is_free() {
+    on_sim(async |sim, disk, exec| {
+        let engine = open_small(&disk, &exec).await;
+        for key in 1000..1060 {
+            write(&engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
+        }
+        leave_free(&sim, &disk, 700 << 10).await;
+        let used_bytes = sim.used_bytes();
+        let fill = async || {
+            let quota_bytes = Some(sim.used_bytes());
+            sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+        };
+        let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
+        let full = engine.run(job, LATER_S, fill).await.err();
+        assert!(matches!(full, Some(Error::DiskFull { .. })) && full != no_space_to_flush());
+        assert_eq!(sim.used_bytes(), used_bytes);
+        leave_free(&sim, &disk, 700 << 10).await;
+        assert_eq!(flush_once(&engine, LATER_S + 60).await.0, None);
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: a flush that began with less than its estimate was promised all that was free, so that others had none.
+#[test]
+fn a_flush_that_begins_with_what_is_free_leaves_some_to_others() {
+    on_sim(async |sim, disk, exec| {
+        let ledger = SpaceLedger::default();
+        let engine_of = async |shard: u32, tokens| {
+            let config =
+                || Config { memory_bytes: 8 << 20, ..config(u64::from(shard), tokens, shard) };
+            Engine::create(&disk, &config()).await.unwrap();
+            open(&disk, &exec, config(), &ledger).await
+        };
+        let low = TokenRange { first: TokenRange::ALL.first, last: Token(-1) };
+        let high = TokenRange { first: Token(0), last: TokenRange::ALL.last };
+        let (first, second) = (engine_of(0, low).await, engine_of(1, high).await);
+        let is_high = |key: &u32| Token::of_key(&key.to_be_bytes()).0 >= 0;
+        for key in (0..120).filter(|key| !is_high(key)) {
+            write(&first, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
+        }
+        let key = (0..).find(is_high).unwrap();
+        write(&second, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
+        second.seal(TABLE);
+        leave_free(&sim, &disk, 700 << 10).await;
+        let beside = RefCell::new(None);
+        let pause = async || {
+            if beside.borrow().is_none() {
+                let job = second.next_job_of(JobKind::Flush, LATER_S).unwrap();
+                let done = second.run(job, LATER_S, yield_now).await;
+                beside.replace(Some(done));
+            }
+        };
+        let job = first.next_job_of(JobKind::Flush, LATER_S).unwrap();
+        first.run(job, LATER_S, pause).await.unwrap();
+        assert_eq!(beside.into_inner().map(|done| done.err()), Some(None));
+        sim.set_faults(Faults::default());
+    });
+}
+
 /// Before: writes were taken again a second after a flush had found no space, until the memory was full.
 #[test]
 fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {

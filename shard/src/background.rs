@@ -220,7 +220,8 @@ impl Background {
     }
 
     async fn start_jobs(self: Rc<Self>) {
-        let yielder = self.yielder(Group::Background);
+        // What waits for a flush waits for its choice: it does not stand aside as the background does.
+        let yielder = self.yielder(Group::Flush);
         loop {
             self.tell_uptime();
             let mut has_started = false;
