@@ -138,11 +138,11 @@ impl Engine {
             let view = target.write_layer(&layer, pause).await.inspect_err(|_| {
                 let of_table = promise.refused_at().map(|held| held.saturating_sub(written_bytes));
                 of_table.iter().for_each(|bytes| {
-                    table.overwriting.outgrew_estimate(*bytes, memory_bytes);
+                    table.flush_estimate.outgrew_estimate(*bytes, memory_bytes);
                 });
             })?;
             if let Some(view) = &view {
-                table.overwriting.was_flushed(view.entry.file_bytes, memory_bytes);
+                table.flush_estimate.was_flushed(view.entry.file_bytes, memory_bytes);
             }
             flushed.push(Flushed { table, epoch, layer, id, definition, view, sample });
         }

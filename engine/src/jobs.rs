@@ -227,7 +227,7 @@ impl Engine {
         let free = tables.iter().filter(|table| !table.flushing.replace(true));
         let tables: Vec<Rc<Table>> = free.cloned().collect();
         let file_bytes =
-            |table: &Rc<Table>| table.overwriting.next_file_bytes(table.oldest_bytes());
+            |table: &Rc<Table>| table.flush_estimate.next_file_bytes(table.oldest_bytes());
         let bytes = tables.iter().map(file_bytes).sum();
         let promise = self.promise_files(&tables, bytes).await;
         let result = match &promise {
@@ -254,10 +254,10 @@ impl Engine {
     /// Promises space for the files of these tables, which take so many bytes by estimate. Where there is less, a part
     /// of it: the estimate may be too high, and a flush asks for more when it needs more.
     async fn promise_files(&self, tables: &[Rc<Table>], bytes: u64) -> Result<Promise> {
-        let may_be_short = tables.iter().all(|table| table.overwriting.may_be_short());
+        let may_begin = |table: &Rc<Table>| table.flush_estimate.may_begin_with_less();
         match self.promise_space(SpaceUse::Flush, bytes).await? {
             Space::Promised(promise) => Ok(promise),
-            Space::Short(_) if may_be_short => {
+            Space::Short(_) if tables.iter().all(may_begin) => {
                 self.promise_flush(bytes / FLUSH_BEGINS_WITH_DIVISOR).await
             }
             Space::Short(_) => Err(no_space_to_flush()),

@@ -21,6 +21,7 @@ pub mod error;
 mod file_names;
 mod file_owners;
 mod flush;
+mod flush_estimate;
 mod garbage;
 mod hot_partitions;
 mod index;

@@ -45,10 +45,6 @@ use crate::table::{Layer, Table, View, file_bytes};
 pub(crate) struct Overwriting {
     /// Bytes that the last flushes free in older files, for each byte that they add.
     ratio: Cell<Option<f64>>,
-    /// Bytes of its last flush in a file, for each byte in memory.
-    file_part: Cell<Option<f64>>,
-    /// Whether a full disk has ended a flush since then: its file would have been longer than its estimate.
-    is_outgrown: Cell<bool>,
     /// Bytes of the base (`compaction/base.rs`) when no piece of it was being merged.
     pub(crate) base_bytes: Cell<u64>,
     /// What overwritten rows take until they are merged, in bytes, as it was last judged.
@@ -61,39 +57,10 @@ impl Overwriting {
         self.ratio.get()
     }
 
-    /// How many bytes of a file become of one in memory: at most one.
-    pub(crate) fn file_part(&self) -> f64 {
-        self.file_part.get().unwrap_or(1.0)
-    }
-
-    /// A flush was refused more space for a file that had so many bytes then, of so many in memory.
-    pub(crate) fn outgrew_estimate(&self, file_bytes: u64, memory_bytes: usize) {
-        let part = file_bytes as f64 / memory_bytes.max(1) as f64;
-        self.is_outgrown.set(true);
-        self.file_part.set(Some(self.file_part.get().unwrap_or(0.0).max(part).min(1.0)));
-    }
-
-    /// Whether a flush may begin though only a part of its estimate is free: nothing says that the estimate is too low.
-    pub(crate) fn may_be_short(&self) -> bool {
-        !self.is_outgrown.get()
-    }
-
-    /// Bytes of the file that so many bytes in memory become at most: a quarter more than those of the last flush.
-    pub(crate) fn next_file_bytes(&self, memory_bytes: usize) -> u64 {
-        (memory_bytes as f64 * (self.file_part() * 1.25).min(1.0)) as u64
-    }
-
     /// Of a table whose new bytes free so many others each.
     #[cfg(test)]
     pub(crate) fn of(ratio: f64) -> Overwriting {
         Overwriting { ratio: Cell::new(Some(ratio)), ..Overwriting::default() }
-    }
-
-    /// Bytes of memory that became a file.
-    pub(crate) fn was_flushed(&self, file_bytes: u64, memory_bytes: usize) {
-        let part = file_bytes as f64 / memory_bytes.max(1) as f64;
-        self.file_part.set(Some(part.min(1.0)));
-        self.is_outgrown.set(false);
     }
 
     /// A flush was sampled: it counts as much as all before it.

@@ -29,6 +29,7 @@ use crate::cursor::{FilePart, lanes_of};
 use crate::cut::CutCell;
 use crate::damage::{Damage, DamageKind, DamagedView};
 use crate::error::{Error, Result};
+use crate::flush_estimate::FlushEstimate;
 use crate::index::IndexState;
 use crate::io::Disk;
 use crate::layout;
@@ -98,6 +99,8 @@ pub(crate) struct Table {
     pub(crate) drop_backoff: Backoff,
     /// How much of what is written to it is of rows that are there already.
     pub(crate) overwriting: Overwriting,
+    /// How long the file of its next flush becomes.
+    pub(crate) flush_estimate: FlushEstimate,
     /// When its backlog is to be evaluated again.
     pub(crate) evaluation: EvaluationTimer,
     /// Files that are being merged, and those that come out.
@@ -251,6 +254,7 @@ impl Table {
             compact_backoff: Backoff::default(),
             drop_backoff: Backoff::default(),
             overwriting: Overwriting::default(),
+            flush_estimate: FlushEstimate::default(),
             evaluation: EvaluationTimer::default(),
             merging: RefCell::default(),
             damage: Damage::default(),

@@ -344,8 +344,8 @@ fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
     });
 }
 
-/// Before: a flush that a full disk had ended for what others wrote asked for more the next time, and did not begin with
-/// less.
+/// Before: a flush that a full disk had ended for what others wrote asked for more the next time, and did not begin
+/// with less.
 #[test]
 fn a_flush_that_others_kept_from_its_end_begins_again_with_what_is_free() {
     on_sim(async |sim, disk, exec| {

@@ -139,20 +139,21 @@ pub(super) struct SpaceDebt {
 }
 
 impl SpaceDebt {
-    /// Of a table with such a goal, if it is known how it is written; memtables are flushed at `flush_bytes`.
+    /// Of a table with such a goal, if it is known how it is written; memtables are flushed at `flush_bytes`, and of a
+    /// byte in memory `file_part` becomes one in a file.
     pub(super) fn of(
         disk: &DiskUse,
-        overwriting: &Overwriting,
+        (overwriting, file_part): (&Overwriting, f64),
         goal: f64,
         flush_bytes: usize,
     ) -> Option<SpaceDebt> {
         let ratio = overwriting.ratio()?;
         let of_goal = |part: f64| disk.base_bytes as f64 * (goal - 1.0) * part;
-        let of_flushes = |count: f64| flush_bytes as f64 * overwriting.file_part() * count;
+        let of_flushes = |count: f64| flush_bytes as f64 * file_part * count;
         Some(SpaceDebt {
             surplus_bytes: disk.freeable_bytes as f64,
             // What is flushed takes its own bytes, whatever it frees.
-            memory_part: ratio.min(1.0) * overwriting.file_part(),
+            memory_part: ratio.min(1.0) * file_part,
             slow_bytes: (of_goal(SPACE_SLOW_FACTOR) + of_flushes(SPACE_SLOW_FLUSHES))
                 .max(of_flushes(SPACE_SLOW_FLUSHES_MIN)),
             full_bytes: (of_goal(SPACE_FULL_FACTOR) + of_flushes(SPACE_FULL_FLUSHES))

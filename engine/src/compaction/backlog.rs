@@ -305,7 +305,8 @@ fn evaluate(table: &Table, (flush_bytes, fragment_bytes_min): (usize, u64), now_
     table.overwriting.surplus_bytes.set(surplus_bytes);
     // Writers do not wait for what is not going to be done.
     let goal = strategy.space_goal().filter(|_| !waiting.is_empty());
-    let debt = goal.and_then(|goal| SpaceDebt::of(&disk, &table.overwriting, goal, flush_bytes));
+    let written = (&table.overwriting, table.flush_estimate.file_part());
+    let debt = goal.and_then(|goal| SpaceDebt::of(&disk, written, goal, flush_bytes));
     let depth = depth(waiting.into_iter().map(|index| &pieces[index]));
     Backlog { drops, next_bytes, depth, debt }
 }

@@ -34,7 +34,7 @@ fn debt_and_merge(pieces: &[Piece], unit: Unit) -> (f64, Option<Vec<usize>>) {
     let overwriting = Overwriting::of(1.0);
     let disk_bytes = pieces.iter().map(|piece| piece.bytes).sum();
     let disk = DiskUse::of(pieces, unit, &overwriting, disk_bytes);
-    let debt = SpaceDebt::of(&disk, &overwriting, 1.25, 64 << 20).expect("a ratio");
+    let debt = SpaceDebt::of(&disk, (&overwriting, 1.0), 1.25, 64 << 20).expect("a ratio");
     let goal = Goal { goal: 1.25, overwritten_ratio: Some(1.0) };
     (debt.runs(0), goal.for_space(pieces, &free_runs(pieces)))
 }
@@ -135,9 +135,13 @@ fn while_the_base_is_merged_it_is_in_two_and_no_smaller_for_that() {
 }
 
 fn debt(base_mib: u64, surplus_mib: u64, overwriting: &Overwriting) -> SpaceDebt {
+    debt_of(base_mib, surplus_mib, (overwriting, 1.0))
+}
+
+fn debt_of(base_mib: u64, surplus_mib: u64, written: (&Overwriting, f64)) -> SpaceDebt {
     let (base_bytes, surplus_bytes) = (base_mib * MIB, surplus_mib * MIB);
     let disk = DiskUse { base_bytes, surplus_bytes, freeable_bytes: surplus_bytes };
-    SpaceDebt::of(&disk, overwriting, 1.25, 64 << 20).unwrap()
+    SpaceDebt::of(&disk, written, 1.25, 64 << 20).unwrap()
 }
 
 #[test]
@@ -161,14 +165,13 @@ fn what_is_in_memtables_slows_writers_before_it_is_flushed() {
     assert_eq!(runs(200, 1.0, 100), in_files);
     assert_eq!(runs(200, 0.5, 200), in_files, "half of it is new");
     assert_eq!(runs(200, 9.0, 100), in_files, "a deletion takes its own bytes");
-    let packed = Overwriting::of(1.0);
-    packed.was_flushed(MIB, 4 << 20);
-    let [less, more] = [100, 400].map(|mib| debt(1000, 200, &packed).runs(mib << 20));
+    let packed = (&Overwriting::of(1.0), 0.25);
+    let [less, more] = [100, 400].map(|mib| debt_of(1000, 200, packed).runs(mib << 20));
     assert!(less < in_files && more > in_files, "a flush takes less, and so writers may do");
     assert!(
         SpaceDebt::of(
             &DiskUse { base_bytes: 1, surplus_bytes: 1 << 40, freeable_bytes: 1 << 40 },
-            &Overwriting::default(),
+            (&Overwriting::default(), 1.0),
             1.25,
             1
         )
