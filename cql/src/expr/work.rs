@@ -1,4 +1,5 @@
-//! The work of expressions, in units of 1 to 5 ns: no step of a core may take seconds for one row or one statement.
+//! The work of one row or one statement, in units of 1 to 5 ns: that of expressions, and of what a write puts into its
+//! record. No step of a core may take seconds for it.
 //! What a call reads, and what is put into order, is counted before; what is put together or made is counted right
 //! after, and is at most one value; cells are counted while they are walked.
 //!

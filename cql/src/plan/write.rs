@@ -100,11 +100,10 @@ impl Named<'_> {
     }
 
     fn slices(&mut self, plan: &WritePlan, bindings: &Bindings<'_>) -> Result<&[Slice]> {
-        let slices = match self.slices.take() {
-            Some(slices) => slices,
-            None => plan.rows.slices(&plan.table, bindings)?,
-        };
-        Ok(self.slices.insert(slices))
+        if self.slices.is_none() {
+            self.slices = Some(plan.rows.slices(&plan.table, bindings)?);
+        }
+        Ok(self.slices.as_deref().unwrap_or_default())
     }
 }
 

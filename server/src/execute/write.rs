@@ -142,28 +142,31 @@ impl Executor {
         plan: &WritePlan,
         out: &mut Vec<u8>,
     ) -> Flow {
-        if is_long(run.statement, &run.parameters.values) {
-            return self.write_long(call, run, out);
-        }
-        let work = WorkAtOnce::default();
-        let bound = match plan.condition {
-            None => self.bind_plain(run, plan, &work),
-            Some(_) => self.bind_statement(run, &work),
-        };
-        if work.is_too_much() {
-            drop(bound);
-            return self.write_long(call, run, out);
-        }
-        self.submit(call, bound, out)
+        self.bind_and_submit(call, run, out, |executor, work| match plan.condition {
+            None => executor.bind_plain(run, plan, work),
+            Some(_) => executor.bind_statement(run, work),
+        })
     }
 
     /// Runs a batch that is one statement, `BEGIN BATCH … APPLY BATCH`.
     pub(super) fn batch_text(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
+        self.bind_and_submit(call, run, out, |executor, work| executor.bind_statement(run, work))
+    }
+
+    /// Binds a write on the core and submits it, unless that takes long: then it is bound beside the core.
+    #[inline]
+    fn bind_and_submit<'w>(
+        self: &'w Rc<Self>,
+        call: Call,
+        run: Run<'_>,
+        out: &mut Vec<u8>,
+        bind: impl FnOnce(&'w Executor, &WorkAtOnce) -> Result<BoundWrite<'w>, ExecuteError>,
+    ) -> Flow {
         if is_long(run.statement, &run.parameters.values) {
             return self.write_long(call, run, out);
         }
         let work = WorkAtOnce::default();
-        let bound = self.bind_statement(run, &work);
+        let bound = bind(self, &work);
         if work.is_too_much() {
             drop(bound);
             return self.write_long(call, run, out);
