@@ -135,12 +135,12 @@ impl Engine {
             let rest = self.target(&definition, id);
             let target = FlushTarget { space, now_s, sample: sample.as_ref(), ..rest };
             let memory_bytes = layer.memtable.borrow().bytes();
-            let view = target.write_layer(&layer, pause).await.inspect_err(|_| {
-                let of_table = promise.refused_at().map(|held| held.saturating_sub(written_bytes));
-                of_table.iter().for_each(|bytes| {
-                    table.flush_estimate.outgrew_estimate(*bytes, memory_bytes);
-                });
-            })?;
+            let written = target.write_layer(&layer, pause).await;
+            if let Some(held_bytes) = promise.refused_at() {
+                let file_bytes = held_bytes.saturating_sub(written_bytes);
+                table.flush_estimate.outgrew_estimate(file_bytes, memory_bytes);
+            }
+            let view = written?;
             if let Some(view) = &view {
                 table.flush_estimate.was_flushed(view.entry.file_bytes, memory_bytes);
             }

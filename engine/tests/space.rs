@@ -250,14 +250,9 @@ fn a_start_on_a_full_disk_needs_no_space_for_what_it_replays() {
 fn a_flush_asks_for_the_space_that_its_file_takes() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
-        let zeros = |key: u32| record(&[key], Some(&[0; 24 << 10]), 1);
-        for key in 1000..1060 {
-            write(&engine, &zeros(key)).await.unwrap();
-        }
+        write_zeros(&engine, 1000..1060).await;
         flush(&engine).await;
-        for key in 0..60 {
-            write(&engine, &zeros(key)).await.unwrap();
-        }
+        write_zeros(&engine, 0..60).await;
         leave_free(&sim, &disk, 300 << 10).await;
         let (job, now_s) = (engine.next_job_of(JobKind::Flush, LATER_S), LATER_S);
         engine.run(job.unwrap(), now_s, yield_now).await.unwrap();
@@ -265,12 +260,16 @@ fn a_flush_asks_for_the_space_that_its_file_takes() {
     });
 }
 
-/// Writes zeros to memtables, which take a file of a few KiB, flushes them, and fills the memtables with what does not
-/// compress.
-async fn fill_memory_behind_zeros(engine: &Engine) {
-    for key in 1000..1060 {
+/// Writes 24 KiB of zeros to each of these keys: 60 of them take a file of a few KiB.
+async fn write_zeros(engine: &Engine, keys: impl Iterator<Item = u32>) {
+    for key in keys {
         write(engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
     }
+}
+
+/// Flushes a short file of zeros, and then fills the memtables with values that do not compress.
+async fn fill_memory_behind_zeros(engine: &Engine) {
+    write_zeros(engine, 1000..1060).await;
     flush(engine).await;
     fill_memory(engine).await;
 }
@@ -335,9 +334,7 @@ fn a_flush_whose_file_is_longer_than_its_estimate_leaves_what_the_reserve_lacks(
 fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
-        for key in 1000..1060 {
-            write(&engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
-        }
+        write_zeros(&engine, 1000..1060).await;
         leave_free(&sim, &disk, 700 << 10).await;
         assert_eq!(flush_once(&engine, LATER_S).await.0, None);
         sim.set_faults(Faults::default());
@@ -350,9 +347,7 @@ fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
 fn a_flush_that_others_kept_from_its_end_begins_again_with_what_is_free() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
-        for key in 1000..1060 {
-            write(&engine, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
-        }
+        write_zeros(&engine, 1000..1060).await;
         leave_free(&sim, &disk, 700 << 10).await;
         let used_bytes = sim.used_bytes();
         let fill = async || {
@@ -384,9 +379,7 @@ fn a_flush_that_begins_with_what_is_free_leaves_some_to_others() {
         let high = TokenRange { first: Token(0), last: TokenRange::ALL.last };
         let (first, second) = (engine_of(0, low).await, engine_of(1, high).await);
         let is_high = |key: &u32| Token::of_key(&key.to_be_bytes()).0 >= 0;
-        for key in (0..120).filter(|key| !is_high(key)) {
-            write(&first, &record(&[key], Some(&[0; 24 << 10]), 1)).await.unwrap();
-        }
+        write_zeros(&first, (0..120).filter(|key| !is_high(key))).await;
         let key = (0..).find(is_high).unwrap();
         write(&second, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
         second.seal(TABLE);
@@ -415,8 +408,7 @@ fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
         // Less than 97 % are used.
         leave_free(&sim, &disk, 1 << 20).await;
         let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
-        let full = Error::DiskFull { file: "the flush of a memtable".into() };
-        assert_eq!(engine.run(job, LATER_S, yield_now).await.err(), Some(full));
+        assert_eq!(engine.run(job, LATER_S, yield_now).await.err(), no_space_to_flush());
         engine.measure_space(0).await.unwrap();
         assert!(engine.is_disk_full() && engine.disk_used_percent() < 97);
         leave_free(&sim, &disk, 8 << 20).await;

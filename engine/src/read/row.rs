@@ -309,9 +309,7 @@ impl Read<'_> {
         let covered = covered_until(covering.max(row.head().deletion));
         let (mut found, mut alive, mut oldest) = (0, false, i64::MAX);
         for cell in row.cells().filter(|cell| cell.path.is_none() || cell.whole) {
-            let is_hidden =
-                || self.definition.hidden().iter().any(|column| column.id == cell.column);
-            if self.definition.column_by_id(cell.column).is_some() || is_hidden() {
+            if self.definition.column_by_id(cell.column).is_some() {
                 found += 1;
                 oldest = oldest.min(cell.timestamp);
                 let is_gone = covering.covers(cell.timestamp)

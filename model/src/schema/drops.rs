@@ -10,7 +10,6 @@
 //! 3. An id that was not given out yet belongs to a schema that is on its way: its cells are kept.
 
 use super::{ColumnId, Table};
-use crate::steps::step;
 
 /// The dropped cells of one table, by column id. Empty if no column was ever dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,12 +42,10 @@ impl ColumnDrops {
             by_id[usize::from(column.id.0)] = Drop::NEVER;
         }
         for dropped in &table.dropped {
-            step(1);
-            // No id was dropped twice, so this one is as the columns left it.
-            let drop = &mut by_id[usize::from(dropped.column.id.0)];
-            let is_back = *drop == Drop::NEVER;
+            let id = dropped.column.id;
+            let is_back = table.column_by_id(id).is_some();
             let hidden_to = if is_back { dropped.dropped_at } else { i64::MAX };
-            *drop = Drop { hidden_to, gone_to: dropped.dropped_at };
+            by_id[usize::from(id.0)] = Drop { hidden_to, gone_to: dropped.dropped_at };
         }
         ColumnDrops { by_id }
     }

@@ -42,7 +42,7 @@ fn a_table_of_many_columns_is_made_and_its_columns_are_found_in_few_steps() {
         table.add_columns(more).expect("the names are free");
         table
     });
-    assert!((16_000..16_000 * 100).contains(&steps), "{steps} comparisons");
+    assert!((16_000..16_000 * 90).contains(&steps), "{steps} comparisons");
     assert!(table.columns().is_sorted_by_key(|column| (column.kind, column.name.clone())));
     let (steps, ()) = steps_of(|| {
         for at in 0..16_000 {
