@@ -65,6 +65,8 @@ struct BatchStatements {
     kind: BatchKind,
     /// Whether they change counters.
     changes_counters: bool,
+    /// Whether one of them calls a function of a user, so that all are bound on the core.
+    calls_users: bool,
     replication: Vec<Replication>,
     /// Of a batch with a condition: how it is answered if that does not hold.
     not_applied: Option<Arc<NotApplied>>,
@@ -86,17 +88,12 @@ impl BatchStatements {
             return false;
         }
         let mut each = batch.statements().zip(&self.all);
-        each.any(|(item, statement)| is_long(statement, &item.values)) && !self.call_users()
-    }
-
-    /// Whether one of them calls a function of a user, so that all are bound on the core.
-    fn call_users(&self) -> bool {
-        self.prepared().any(Prepared::calls_users)
+        each.any(|(item, statement)| is_long(statement, &item.values)) && !self.calls_users
     }
 
     /// What binds them on this core, each of them with so much work that it may take there.
     fn binder(&self, executor: &Executor) -> Binder {
-        let work_at_once = (!self.call_users()).then_some(BOUND_AT_ONCE_WORK);
+        let work_at_once = (!self.calls_users).then_some(BOUND_AT_ONCE_WORK);
         Binder { work_at_once, ..executor.binder(BoundOn::Core) }
     }
 }
@@ -166,7 +163,7 @@ impl Executor {
         work.note(binder.needs_more_work.get());
         self.shard.effort().expressions(binder.message_work.get());
         // What a function of a user takes is not counted.
-        if statements.call_users() {
+        if statements.calls_users {
             self.shard.effort().long();
         }
         self.bound_batch(batch, statements, bound?, record)
@@ -298,7 +295,8 @@ impl Executor {
         }
         let plans = all.iter().filter_map(|one| plan_of(&one.compiled).ok());
         let not_applied = NotApplied::of_batch(plans, &self.shard.schema())?.map(Arc::new);
-        Ok(BatchStatements { all, kind, changes_counters, replication, not_applied })
+        let calls_users = all.iter().any(|one| one.compiled.calls_users());
+        Ok(BatchStatements { all, kind, changes_counters, calls_users, replication, not_applied })
     }
 
     /// Refuses a batch whose statements were changed by the schema while others ran.
@@ -335,7 +333,8 @@ impl Executor {
         mut bound: Bound,
         record: RefMut<'w, Vec<u8>>,
     ) -> Result<BoundWrite<'w>, ExecuteError> {
-        let BatchStatements { all, kind, changes_counters, replication, not_applied } = statements;
+        let BatchStatements { all, kind, changes_counters, replication, not_applied, .. } =
+            statements;
         bound.warnings.splice(..0, warnings_of(all));
         let of = (write_type(*kind, *changes_counters), not_applied.clone(), &replication[..]);
         self.bound_write(of, &batch.parameters, bound, record)

@@ -30,6 +30,7 @@ mod long_reads;
 mod long_texts;
 mod long_values;
 mod mail;
+mod much_work;
 mod paging;
 mod parts;
 mod request_ids;
