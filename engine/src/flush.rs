@@ -14,6 +14,8 @@
 //!    never in neither.
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared under the manifest's lock.
 //! 4. A table is flushed by one task at a time (`Table::flushing`).
+//! 5. Where space ends behind the first of several tables, those that are written are flushed, and the others keep
+//!    their memtables: that, too, is a flush that has succeeded.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -76,7 +78,8 @@ struct Flushed<'t> {
 }
 
 impl Engine {
-    /// Writes the oldest layer of each of these tables to an sstable.
+    /// Writes the oldest layer of each of these tables to an sstable, as far as there is space for them, and of the first
+    /// in any case.
     pub(crate) async fn flush<'t>(
         &self,
         tables: &'t [Rc<Table>],
@@ -113,7 +116,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the oldest layers to files that no manifest names yet.
+    /// Writes the oldest layers to files that no manifest names yet, as far as there is space for them.
     async fn write_oldest_of<'t>(
         &self,
         tables: &'t [Rc<Table>],
@@ -121,32 +124,53 @@ impl Engine {
         (promise, now_s): (&Promise, u32),
         pause: &dyn Pause,
     ) -> Result<()> {
+        let mut written_bytes = 0;
         for table in tables {
-            let Some(layer) = table.oldest_sealed() else { continue };
-            let (epoch, definition, id) = (table.epoch(), table.definition(), self.names.next());
-            let of_others = flushed.iter().filter_map(|flushed| flushed.view.as_ref());
-            let written_bytes = of_others.map(|view| view.entry.file_bytes).sum();
-            if !flushed.is_empty() && self.flush_holds(promise, written_bytes).await.is_err() {
-                // What is written is flushed, the others are with the next flush.
-                break;
+            let space = FlushSpace { engine: self, promise, written_bytes };
+            match self.write_oldest(table, (space, now_s), pause).await {
+                Ok(Some(written)) => {
+                    written_bytes += written.view.as_ref().map_or(0, |view| view.entry.file_bytes);
+                    promise.hold(written_bytes);
+                    flushed.push(written);
+                }
+                Ok(None) => {}
+                Err(Error::DiskFull { .. }) if !flushed.is_empty() => break,
+                Err(error) => return Err(error),
             }
-            let space = Some(FlushSpace { engine: self, promise, written_bytes });
-            let sample = FlushSample::of(table, &layer, self.sampled_bytes_min.get());
-            let rest = self.target(&definition, id);
-            let target = FlushTarget { space, now_s, sample: sample.as_ref(), ..rest };
-            let memory_bytes = layer.memtable.borrow().bytes();
-            let written = target.write_layer(&layer, pause).await;
-            if let Some(held_bytes) = promise.refused_at() {
-                let file_bytes = held_bytes.saturating_sub(written_bytes);
-                table.flush_estimate.outgrew_estimate(file_bytes, memory_bytes);
-            }
-            let view = written?;
-            if let Some(view) = &view {
-                table.flush_estimate.was_flushed(view.entry.file_bytes, memory_bytes);
-            }
-            flushed.push(Flushed { table, epoch, layer, id, definition, view, sample });
         }
         Ok(())
+    }
+
+    /// Writes the oldest layer of a table, if one is sealed, and notes what its file took. After an error there is no
+    /// file.
+    async fn write_oldest<'t>(
+        &self,
+        table: &'t Table,
+        (space, now_s): (FlushSpace<'_>, u32),
+        pause: &dyn Pause,
+    ) -> Result<Option<Flushed<'t>>> {
+        let Some(layer) = table.oldest_sealed() else { return Ok(None) };
+        let (epoch, definition, id) = (table.epoch(), table.definition(), self.names.next());
+        let FlushSpace { promise, written_bytes, .. } = space;
+        // The tables before it may have taken more than was thought.
+        self.flush_holds(promise, written_bytes).await?;
+        let sample = FlushSample::of(table, &layer, self.sampled_bytes_min.get());
+        let rest = self.target(&definition, id);
+        let target = FlushTarget { space: Some(space), now_s, sample: sample.as_ref(), ..rest };
+        let written = target.write_layer(&layer, pause).await;
+        let memory_bytes = layer.memtable.borrow().bytes();
+        match &written {
+            Ok(Some(view)) => {
+                table.flush_estimate.was_flushed(view.entry.file_bytes, memory_bytes);
+            }
+            Err(Error::DiskFull { .. }) => {
+                let file_bytes = promise.held_bytes().saturating_sub(written_bytes);
+                table.flush_estimate.was_refused(file_bytes, memory_bytes);
+            }
+            _ => {}
+        }
+        let view = written?;
+        Ok(Some(Flushed { table, epoch, layer, id, definition, view, sample }))
     }
 
     /// Makes the views take the layers' places, and takes them out; those of tables that were emptied meanwhile stay.

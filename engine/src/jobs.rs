@@ -13,11 +13,9 @@ use model::TableId;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::limits::{
-    FLUSH_BEGINS_WITH_DIVISOR, FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES, FLUSH_SMALL_VIEWS_MAX,
-};
+use crate::limits::{FLUSH_GROUP_TABLES_MAX, FLUSH_SMALL_BYTES, FLUSH_SMALL_VIEWS_MAX};
 use crate::pause::Pause;
-use crate::space_ledger::{Promise, Space, SpaceUse, no_space_to_flush};
+use crate::space_ledger::{Promise, Space, SpaceUse};
 use crate::table::Table;
 
 /// Something to be done.
@@ -226,41 +224,32 @@ impl Engine {
     ) -> Result<()> {
         let free = tables.iter().filter(|table| !table.flushing.replace(true));
         let tables: Vec<Rc<Table>> = free.cloned().collect();
-        let file_bytes =
-            |table: &Rc<Table>| table.flush_estimate.next_file_bytes(table.oldest_bytes());
-        let bytes = tables.iter().map(file_bytes).sum();
-        let promise = self.promise_files(&tables, bytes).await;
-        let result = match &promise {
-            Ok(promise) => self.flush(&tables, promise, now_s, pause).await,
-            Err(error) => Err(error.clone()),
+        let next = |table: &Rc<Table>| table.flush_estimate.next_file_bytes(table.oldest_bytes());
+        let first = |table: &Rc<Table>| table.flush_estimate.first_file_bytes(table.oldest_bytes());
+        let bytes = tables.iter().map(next).sum();
+        let result = match self.promise_files(bytes, tables.iter().map(first).sum()).await {
+            Ok(promise) => {
+                let flushed = self.flush(&tables, &promise, now_s, pause).await;
+                flushed.inspect(|()| self.log_space.flush_had_space(promise.bytes_max()))
+            }
+            Err(error) => Err(error),
         };
         for table in &tables {
             assert!(table.flushing.replace(false), "one flush of a table at a time");
             table.flush_backoff.ended(&result, self.backoff_clock_s(now_s));
         }
-        match &result {
-            Ok(()) => {
-                let had_bytes = promise.as_ref().map_or(0, Promise::bytes_max);
-                self.log_space.flush_had_space(had_bytes);
-            }
-            Err(Error::DiskFull { .. }) => {
-                self.log_space.flush_lacks_space(tables.iter().map(file_bytes).sum());
-            }
-            Err(_) => {}
+        if matches!(result, Err(Error::DiskFull { .. })) {
+            self.log_space.flush_lacks_space(tables.iter().map(first).sum());
         }
         result.inspect_err(|_| self.counters.count(|s| s.jobs_failed += 1))
     }
 
-    /// Promises space for the files of these tables, which take so many bytes by estimate. Where there is less, a part
-    /// of it: the estimate may be too high, and a flush asks for more when it needs more.
-    async fn promise_files(&self, tables: &[Rc<Table>], bytes: u64) -> Result<Promise> {
-        let may_begin = |table: &Rc<Table>| table.flush_estimate.may_begin_with_less();
+    /// Promises space for files that take so many bytes by estimate. Where that is not free, `first_bytes`: the estimate
+    /// may be too high, a flush asks for more when it needs more, and the rest is there for others.
+    async fn promise_files(&self, bytes: u64, first_bytes: u64) -> Result<Promise> {
         match self.promise_space(SpaceUse::Flush, bytes).await? {
             Space::Promised(promise) => Ok(promise),
-            Space::Short(_) if tables.iter().all(may_begin) => {
-                self.promise_flush(bytes / FLUSH_BEGINS_WITH_DIVISOR).await
-            }
-            Space::Short(_) => Err(no_space_to_flush()),
+            Space::Short(_) => self.promise_flush(first_bytes).await,
         }
     }
 

@@ -98,9 +98,10 @@ pub const FLUSH_SMALL_VIEWS_MAX: usize = 32;
 
 /// No more tables are flushed together.
 pub const FLUSH_GROUP_TABLES_MAX: usize = 64;
-/// Bytes that a flush is promised at a time when its file outgrows what it was promised first.
+/// Bytes that a flush is promised at a time when its files outgrow what it was promised first.
 pub const FLUSH_MORE_BYTES: u64 = 2 * SSTABLE_WRITE_BYTES as u64;
-/// A flush begins with a fourth of what its files take by estimate where there is not more and no estimate was too low.
+/// Where the estimate of a flush is not free, it begins with the estimate divided by this, or with a piece more than its
+/// file had when it met a full disk.
 pub const FLUSH_BEGINS_WITH_DIVISOR: u64 = 4;
 
 /// A flush or a compaction asks after so many bytes of rows whether there is time for more: about a tenth of a

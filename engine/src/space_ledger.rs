@@ -11,9 +11,9 @@
 //!    is not freed by it (`compaction/footprint.rs`).
 //! 2. The sum of the promises is read before the free space is measured. What is written in between counts twice, then,
 //!    and never not at all; two who ask at once may both be refused, and never both be given the same bytes.
-//! 3. A flush is promised what its files are likely to take, and more while it writes if that was too little. So it
-//!    takes at most a piece of a file more than it may, and what a file has behind its rows. Files of indexes are not
-//!    counted.
+//! 3. A flush is promised what its files are likely to take, or a part of that where there is not more, and pieces
+//!    while it writes if that was too little. So it takes at most a piece of a file more than it may, and what a file
+//!    has behind its rows. Files of indexes are not counted.
 //! 4. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
 //!    merge that finds the disk full for that keeps what it has adopted, and is tried again.
 //!
@@ -57,10 +57,8 @@ pub(crate) struct Promise {
     space_use: SpaceUse,
     /// The most bytes that are held at a time.
     bytes_max: Cell<u64>,
-    /// How many of them are promised now: the others are held.
-    promised_bytes: Cell<u64>,
-    /// How many bytes were held when a flush was refused more.
-    refused_at: Cell<Option<u64>>,
+    /// How many are held now: the others of these are promised.
+    held_bytes: Cell<u64>,
 }
 
 /// The answer to who asks for space.
@@ -92,18 +90,17 @@ impl SpaceLedger {
     /// Promises so many bytes, whether they are free or not.
     pub(crate) fn promise(&self, space_use: SpaceUse, bytes: u64) -> Promise {
         self.sum(space_use).fetch_add(bytes, Ordering::SeqCst);
-        let (bytes_max, promised_bytes) = (Cell::new(bytes), Cell::new(bytes));
-        let refused_at = Cell::new(None);
-        Promise { ledger: self.clone(), space_use, bytes_max, promised_bytes, refused_at }
+        let (bytes_max, held_bytes) = (Cell::new(bytes), Cell::new(0));
+        Promise { ledger: self.clone(), space_use, bytes_max, held_bytes }
     }
 }
 
 impl Promise {
     /// Bytes that are on the disk now, less those that were freed for them.
     pub(crate) fn hold(&self, held_bytes: u64) {
-        let promised_bytes = self.bytes_max.get().saturating_sub(held_bytes);
-        let before = self.promised_bytes.replace(promised_bytes);
-        let sum = self.ledger.sum(self.space_use);
+        let before = self.promised_bytes();
+        self.held_bytes.set(held_bytes);
+        let (promised_bytes, sum) = (self.promised_bytes(), self.ledger.sum(self.space_use));
         if promised_bytes > before {
             sum.fetch_add(promised_bytes - before, Ordering::SeqCst);
         } else {
@@ -111,20 +108,25 @@ impl Promise {
         }
     }
 
+    /// Bytes that are promised and not held yet.
+    fn promised_bytes(&self) -> u64 {
+        self.bytes_max.get().saturating_sub(self.held_bytes.get())
+    }
+
     /// The most bytes that may be held at a time.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max.get()
     }
 
-    /// How many bytes a flush held when it was refused more, if it was.
-    pub(crate) fn refused_at(&self) -> Option<u64> {
-        self.refused_at.get()
+    /// Bytes that are held now.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes.get()
     }
 
-    /// Takes over what another one of the same use promises.
+    /// Takes over what another one of the same use promises, beside all that is held.
     fn join(&self, more: Promise) {
-        self.bytes_max.set(self.bytes_max.get() + more.bytes_max.take());
-        self.promised_bytes.set(self.promised_bytes.get() + more.promised_bytes.take());
+        assert_eq!(self.promised_bytes(), 0, "a promise that is used up is continued");
+        self.bytes_max.set(self.held_bytes.get() + more.bytes_max.take());
     }
 }
 
@@ -167,18 +169,13 @@ impl Engine {
         }
     }
 
-    /// The files of a flush have so many bytes now. If that is more than was promised, more is; `DiskFull` if there is
-    /// not enough.
+    /// The files of a flush have so many bytes now. If that is more than was promised, it is promised a piece more;
+    /// `DiskFull` if that is not free.
     pub(crate) async fn flush_holds(&self, promise: &Promise, held_bytes: u64) -> Result<()> {
+        // First: what is on the disk is neither free nor promised.
         promise.hold(held_bytes);
-        let bytes_max = promise.bytes_max();
-        if held_bytes > bytes_max {
-            let more = self.promise_flush(held_bytes - bytes_max + FLUSH_MORE_BYTES).await;
-            if matches!(more, Err(Error::DiskFull { .. })) {
-                promise.refused_at.set(Some(held_bytes));
-            }
-            promise.join(more?);
-            promise.hold(held_bytes);
+        if held_bytes > promise.bytes_max() {
+            promise.join(self.promise_flush(FLUSH_MORE_BYTES).await?);
         }
         Ok(())
     }
@@ -208,11 +205,10 @@ mod tests {
         assert_eq!(promised(), [10, 10], "more was written than was thought");
         drop(flush);
         assert_eq!(promised(), [0, 0]);
-        merge.hold(0);
         merge.join(ledger.promise(SpaceUse::Merge, 50));
-        assert_eq!(promised(), [0, 150]);
-        merge.hold(140);
-        assert_eq!(promised(), [0, 10]);
+        assert_eq!((promised(), merge.bytes_max()), ([0, 50], 1050));
+        merge.hold(1040);
+        assert_eq!((promised(), merge.held_bytes()), ([0, 10], 1040));
         drop(merge);
         assert_eq!(promised(), [0, 0]);
     }

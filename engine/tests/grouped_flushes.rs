@@ -9,9 +9,9 @@ use engine::{Config, Engine, Job, JobKind, layout};
 use futures_lite::future::yield_now;
 use messina_engine as engine;
 use model::mutation::MutationBuilder;
-use model::row::{RowBuilder, RowHead};
+use model::row::{Cell, RowBuilder, RowHead};
 use model::schema::TableBuilder;
-use model::{CqlType, Schema, TableId, Token};
+use model::{ColumnId, CqlType, Schema, TableId, Token};
 use uuid::Uuid;
 
 use crate::shard::{self, answers, flush, make, schema_of};
@@ -25,8 +25,8 @@ fn id(number: u128) -> TableId {
 fn schema() -> Schema {
     let table = |number: u128| {
         let builder = TableBuilder::new("ks", &format!("t{number}"), id(number));
-        let built = builder.partition_key("k", CqlType::Int).and_then(TableBuilder::build);
-        built.unwrap()
+        let keyed = builder.partition_key("k", CqlType::Int);
+        keyed.and_then(|t| t.regular("v", CqlType::Blob)).and_then(TableBuilder::build).unwrap()
     };
     schema_of((1..=TABLES).map(table))
 }
@@ -51,6 +51,19 @@ fn row_of(table: u128, key: i32) -> Vec<u8> {
     m.row(&[], |out| {
         let head = RowHead { marker: Some(model::cell::Life::Live), ..RowHead::bare(1) };
         RowBuilder::begin(out, &head);
+    });
+    m.finish();
+    out
+}
+
+/// A row with 8 KiB that cannot be compressed.
+fn long_row_of(table: u128, key: i32) -> Vec<u8> {
+    let word = |n: u64| (n * 1000 + key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let value: Vec<u8> = (0..1024).flat_map(|n| word(n).rotate_left(29).to_le_bytes()).collect();
+    let mut out = Vec::new();
+    let mut m = MutationBuilder::begin(&mut out, id(table), Token(key.into()), &key.to_be_bytes());
+    m.row(&[], |out| {
+        RowBuilder::begin(out, &RowHead::bare(1)).cell(&Cell::live(ColumnId(1), 1, &value));
     });
     m.finish();
     out
@@ -132,6 +145,32 @@ fn a_group_whose_files_take_more_than_was_thought_flushes_those_for_which_there_
         assert!((1..TOGETHER as u64).contains(&flushes), "{flushes} tables were flushed");
         assert!(free_bytes >= KEPT_BYTES, "{free_bytes}");
         sim.set_faults(Faults::default());
+    })
+    .done();
+}
+
+/// Before: the files of all tables of the group were removed, and each was to be flushed alone.
+#[test]
+fn a_group_in_which_a_long_file_finds_no_space_flushes_those_before_it() {
+    let sim = SimDisk::new(1, Faults::default());
+    let (disk, exec) = (Disk::Sim(sim.clone()), SimExec::new(1));
+    let inner = exec.clone();
+    exec.run(async move {
+        make(&disk, &config()).await;
+        let engine = open(&disk, &inner).await;
+        engine.write(&row(1), 1).unwrap();
+        for key in 0..18 {
+            engine.write(&long_row_of(2, key), 1).unwrap();
+        }
+        answers(&engine, 19).await;
+        let quota_bytes = Some(sim.used_bytes() + (100 << 10));
+        sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+        let ended = engine.flush_all(1, async || yield_now().await).await;
+        assert!(matches!(ended, Err(engine::Error::DiskFull { .. })), "{ended:?}");
+        assert_eq!(engine.stats().flushes, 1);
+        sim.set_faults(Faults::default());
+        flush(&engine).await;
+        assert_eq!(engine.stats().flushes, 2);
     })
     .done();
 }

@@ -1,4 +1,4 @@
-//! What merges need beside what they merge: space on the disk, and filters that are not in memory.
+//! Space on the disk: what flushes, merges, the log and a start may take. And filters that are not in memory.
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
@@ -331,7 +331,7 @@ fn a_flush_whose_file_is_longer_than_its_estimate_leaves_what_the_reserve_lacks(
 /// Before: after a start, and after a flush that a full disk had ended, a flush asked for as much as its memtable takes
 /// in memory: it was refused for ever where less was free, however short its file.
 #[test]
-fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
+fn a_flush_whose_file_may_be_short_begins_with_less_than_its_estimate() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
         write_zeros(&engine, 1000..1060).await;
@@ -344,7 +344,7 @@ fn a_flush_whose_file_may_be_short_begins_with_what_is_free() {
 /// Before: a flush that a full disk had ended for what others wrote asked for more the next time, and did not begin
 /// with less.
 #[test]
-fn a_flush_that_others_kept_from_its_end_begins_again_with_what_is_free() {
+fn a_flush_that_met_a_disk_that_others_filled_begins_with_less_again() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
         write_zeros(&engine, 1000..1060).await;
@@ -356,6 +356,7 @@ fn a_flush_that_others_kept_from_its_end_begins_again_with_what_is_free() {
         };
         let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
         let full = engine.run(job, LATER_S, fill).await.err();
+        // The disk itself: what was promised was taken by others.
         assert!(matches!(full, Some(Error::DiskFull { .. })) && full != no_space_to_flush());
         assert_eq!(sim.used_bytes(), used_bytes);
         leave_free(&sim, &disk, 700 << 10).await;
@@ -364,37 +365,99 @@ fn a_flush_that_others_kept_from_its_end_begins_again_with_what_is_free() {
     });
 }
 
+/// Before: it began again and again, wrote as much as before and removed it, and writes were taken meanwhile.
+#[test]
+fn a_flush_that_met_a_full_disk_begins_where_there_is_space_for_more_than_it_had_written() {
+    on_sim(async |sim, disk, exec| {
+        let engine = open_small(&disk, &exec).await;
+        fill_memory_behind_zeros(&engine).await;
+        let used_bytes = sim.used_bytes();
+        let fill = async || {
+            if sim.used_bytes() > used_bytes + (600 << 10) {
+                let quota_bytes = Some(sim.used_bytes());
+                sim.set_faults(Faults { quota_bytes, ..Faults::default() });
+            }
+        };
+        let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
+        let full = engine.run(job, LATER_S, fill).await.err();
+        assert!(matches!(full, Some(Error::DiskFull { .. })) && full != no_space_to_flush());
+        leave_free(&sim, &disk, 800 << 10).await;
+        let (error, least) = flush_once(&engine, LATER_S + 60).await;
+        assert_eq!((error, least), (no_space_to_flush(), None), "nothing was begun");
+        engine.measure_space(0).await.unwrap();
+        assert!(engine.is_disk_full());
+        leave_free(&sim, &disk, 8 << 20).await;
+        assert_eq!(flush_once(&engine, LATER_S + 120).await.0, None);
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Two shards with 8 MiB of memory and one ledger, and whether a key is the second one's.
+async fn two_shards(disk: &Disk, exec: &SimExec) -> (Rc<Engine>, Rc<Engine>, fn(&u32) -> bool) {
+    let ledger = SpaceLedger::default();
+    let engine_of = async |shard: u32, tokens| {
+        let config = || Config { memory_bytes: 8 << 20, ..config(u64::from(shard), tokens, shard) };
+        Engine::create(disk, &config()).await.unwrap();
+        open(disk, exec, config(), &ledger).await
+    };
+    let low = TokenRange { first: TokenRange::ALL.first, last: Token(-1) };
+    let high = TokenRange { first: Token(0), last: TokenRange::ALL.last };
+    let is_high = |key: &u32| Token::of_key(&key.to_be_bytes()).0 >= 0;
+    (engine_of(0, low).await, engine_of(1, high).await, is_high)
+}
+
+/// Runs a flush of one shard at the first pause of one of another: how each ended.
+async fn flush_beside(outer: &Engine, inner: &Engine) -> [Option<Error>; 2] {
+    let beside = RefCell::new(None);
+    let pause = async || {
+        if beside.borrow().is_none() {
+            let job = inner.next_job_of(JobKind::Flush, LATER_S).unwrap();
+            let done = inner.run(job, LATER_S, yield_now).await;
+            beside.replace(Some(done.err()));
+        }
+    };
+    let job = outer.next_job_of(JobKind::Flush, LATER_S).unwrap();
+    let done = outer.run(job, LATER_S, pause).await.err();
+    [done, beside.into_inner().expect("the flush has pauses")]
+}
+
 /// Before: a flush that began with less than its estimate was promised all that was free, so that others had none.
 #[test]
-fn a_flush_that_begins_with_what_is_free_leaves_some_to_others() {
+fn a_flush_that_begins_with_less_than_its_estimate_leaves_the_rest_to_others() {
     on_sim(async |sim, disk, exec| {
-        let ledger = SpaceLedger::default();
-        let engine_of = async |shard: u32, tokens| {
-            let config =
-                || Config { memory_bytes: 8 << 20, ..config(u64::from(shard), tokens, shard) };
-            Engine::create(&disk, &config()).await.unwrap();
-            open(&disk, &exec, config(), &ledger).await
-        };
-        let low = TokenRange { first: TokenRange::ALL.first, last: Token(-1) };
-        let high = TokenRange { first: Token(0), last: TokenRange::ALL.last };
-        let (first, second) = (engine_of(0, low).await, engine_of(1, high).await);
-        let is_high = |key: &u32| Token::of_key(&key.to_be_bytes()).0 >= 0;
+        let (first, second, is_high) = two_shards(&disk, &exec).await;
         write_zeros(&first, (0..120).filter(|key| !is_high(key))).await;
         let key = (0..).find(is_high).unwrap();
         write(&second, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
         second.seal(TABLE);
         leave_free(&sim, &disk, 700 << 10).await;
-        let beside = RefCell::new(None);
-        let pause = async || {
-            if beside.borrow().is_none() {
-                let job = second.next_job_of(JobKind::Flush, LATER_S).unwrap();
-                let done = second.run(job, LATER_S, yield_now).await;
-                beside.replace(Some(done));
+        assert_eq!(flush_beside(&first, &second).await, [None, None]);
+        sim.set_faults(Faults::default());
+    });
+}
+
+/// Before: the next one asked for all of its estimate, though its file takes less: it was refused for ever.
+#[test]
+fn a_flush_that_others_left_no_space_for_a_while_begins_with_less_again() {
+    on_sim(async |sim, disk, exec| {
+        let (first, second, is_high) = two_shards(&disk, &exec).await;
+        let write_noise = async |keys: u32| {
+            for key in (0..).filter(|key| !is_high(key)).take(keys as usize) {
+                write(&first, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
             }
         };
-        let job = first.next_job_of(JobKind::Flush, LATER_S).unwrap();
-        first.run(job, LATER_S, pause).await.unwrap();
-        assert_eq!(beside.into_inner().map(|done| done.err()), Some(None));
+        // Files are as long as what is in memory.
+        write_noise(10).await;
+        flush(&first).await;
+        write_zeros(&first, (1000..).filter(|key| !is_high(key)).take(80)).await;
+        write_noise(40).await;
+        first.seal(TABLE);
+        write_zeros(&second, (0..).filter(is_high).take(40)).await;
+        second.seal(TABLE);
+        // The second one is promised 1.7 MiB, and takes next to nothing. The first one takes 1 of 3 MiB in memory.
+        leave_free(&sim, &disk, 2400 << 10).await;
+        assert_eq!(flush_beside(&second, &first).await, [None, no_space_to_flush()]);
+        assert_eq!(flush_once(&first, LATER_S + 60).await.0, None);
         sim.set_faults(Faults::default());
     });
 }

@@ -220,7 +220,7 @@ impl Background {
     }
 
     async fn start_jobs(self: Rc<Self>) {
-        // What waits for a flush waits for its choice: it does not stand aside as the background does.
+        // A flush may wait to be chosen here: between two choices this yields as a flush does, and never sleeps.
         let yielder = self.yielder(Group::Flush);
         loop {
             self.tell_uptime();

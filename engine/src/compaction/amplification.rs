@@ -139,8 +139,8 @@ pub(super) struct SpaceDebt {
 }
 
 impl SpaceDebt {
-    /// Of a table with such a goal, if it is known how it is written; memtables are flushed at `flush_bytes`, and of a
-    /// byte in memory `file_part` becomes one in a file.
+    /// Of a table with such a goal, if it is known how it is written; memtables are flushed at `flush_bytes`, and a byte
+    /// in memory becomes `file_part` bytes in a file.
     pub(super) fn of(
         disk: &DiskUse,
         (overwriting, file_part): (&Overwriting, f64),
