@@ -78,8 +78,7 @@ struct Flushed<'t> {
 }
 
 impl Engine {
-    /// Writes the oldest layer of each of these tables to an sstable, as far as there is space for them, and of the first
-    /// in any case.
+    /// Writes the oldest layer of each of these tables to an sstable: of all, or as far as there is space for them.
     pub(crate) async fn flush<'t>(
         &self,
         tables: &'t [Rc<Table>],

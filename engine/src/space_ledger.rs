@@ -12,8 +12,8 @@
 //! 2. The sum of the promises is read before the free space is measured. What is written in between counts twice, then,
 //!    and never not at all; two who ask at once may both be refused, and never both be given the same bytes.
 //! 3. A flush is promised what its files are likely to take, or a part of that where there is not more, and pieces
-//!    while it writes if that was too little. So it takes at most a piece of a file more than it may, and what a file
-//!    has behind its rows. Files of indexes are not counted.
+//!    while it writes if that was too little. So it takes at most a row and a piece of a file more than it may, and
+//!    what a file has behind its rows. Files of indexes are not counted.
 //! 4. A flush goes before merges: it is not kept waiting by what they have promised, for it frees memory and log. A
 //!    merge that finds the disk full for that keeps what it has adopted, and is tried again.
 //!

@@ -392,6 +392,29 @@ fn a_flush_that_met_a_full_disk_begins_where_there_is_space_for_more_than_it_had
     });
 }
 
+/// Before: it was asked for of what was written later, too.
+#[test]
+fn what_a_flush_was_refused_is_forgotten_when_its_table_is_emptied() {
+    on_sim(async |sim, disk, exec| {
+        let engine = open_small(&disk, &exec).await;
+        write_zeros(&engine, 0..60).await;
+        flush(&engine).await;
+        for key in 0..40 {
+            write(&engine, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
+        }
+        engine.seal(TABLE);
+        leave_free(&sim, &disk, 700 << 10).await;
+        assert_eq!(flush_once(&engine, LATER_S).await.0, no_space_to_flush());
+        leave_free(&sim, &disk, 8 << 20).await;
+        engine.truncate(TABLE).await.unwrap();
+        engine.measure_space(0).await.unwrap();
+        write_zeros(&engine, 0..60).await;
+        leave_free(&sim, &disk, 300 << 10).await;
+        assert_eq!(flush_once(&engine, LATER_S + 60).await.0, None);
+        sim.set_faults(Faults::default());
+    });
+}
+
 /// Two shards with 8 MiB of memory and one ledger, and whether a key is the second one's.
 async fn two_shards(disk: &Disk, exec: &SimExec) -> (Rc<Engine>, Rc<Engine>, fn(&u32) -> bool) {
     let ledger = SpaceLedger::default();
@@ -406,19 +429,19 @@ async fn two_shards(disk: &Disk, exec: &SimExec) -> (Rc<Engine>, Rc<Engine>, fn(
     (engine_of(0, low).await, engine_of(1, high).await, is_high)
 }
 
-/// Runs a flush of one shard at the first pause of one of another: how each ended.
-async fn flush_beside(outer: &Engine, inner: &Engine) -> [Option<Error>; 2] {
+/// Runs a flush of one shard, and at its first pause one of another: their errors, and whether the other one has begun.
+async fn flush_beside(outer: &Engine, inner: &Engine) -> ([Option<Error>; 2], bool) {
     let beside = RefCell::new(None);
     let pause = async || {
         if beside.borrow().is_none() {
-            let job = inner.next_job_of(JobKind::Flush, LATER_S).unwrap();
-            let done = inner.run(job, LATER_S, yield_now).await;
-            beside.replace(Some(done.err()));
+            let done = flush_once(inner, LATER_S).await;
+            beside.replace(Some(done));
         }
     };
     let job = outer.next_job_of(JobKind::Flush, LATER_S).unwrap();
     let done = outer.run(job, LATER_S, pause).await.err();
-    [done, beside.into_inner().expect("the flush has pauses")]
+    let (error, least) = beside.into_inner().expect("the flush has pauses");
+    ([done, error], least.is_some())
 }
 
 /// Before: a flush that began with less than its estimate was promised all that was free, so that others had none.
@@ -431,7 +454,7 @@ fn a_flush_that_begins_with_less_than_its_estimate_leaves_the_rest_to_others() {
         write(&second, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
         second.seal(TABLE);
         leave_free(&sim, &disk, 700 << 10).await;
-        assert_eq!(flush_beside(&first, &second).await, [None, None]);
+        assert_eq!(flush_beside(&first, &second).await.0, [None, None]);
         sim.set_faults(Faults::default());
     });
 }
@@ -456,7 +479,8 @@ fn a_flush_that_others_left_no_space_for_a_while_begins_with_less_again() {
         second.seal(TABLE);
         // The second one is promised 1.7 MiB, and takes next to nothing. The first one takes 1 of 3 MiB in memory.
         leave_free(&sim, &disk, 2400 << 10).await;
-        assert_eq!(flush_beside(&second, &first).await, [None, no_space_to_flush()]);
+        let (ended, has_begun) = flush_beside(&second, &first).await;
+        assert_eq!((ended, has_begun), ([None, no_space_to_flush()], true));
         assert_eq!(flush_once(&first, LATER_S + 60).await.0, None);
         sim.set_faults(Faults::default());
     });
