@@ -100,10 +100,10 @@ impl Named<'_> {
     }
 
     fn slices(&mut self, plan: &WritePlan, bindings: &Bindings<'_>) -> Result<&[Slice]> {
-        if self.slices.is_none() {
-            self.slices = Some(plan.rows.slices(&plan.table, bindings)?);
+        match &mut self.slices {
+            Some(slices) => Ok(slices),
+            unknown => Ok(unknown.insert(plan.rows.slices(&plan.table, bindings)?)),
         }
-        Ok(self.slices.as_deref().unwrap_or_default())
     }
 }
 

@@ -65,7 +65,7 @@ struct BatchStatements {
     kind: BatchKind,
     /// Whether they change counters.
     changes_counters: bool,
-    /// Whether one of them calls a function of a user, so that all are bound on the core.
+    /// Whether a statement calls a function of a user: then all are bound on the core.
     calls_users: bool,
     replication: Vec<Replication>,
     /// Of a batch with a condition: how it is answered if that does not hold.
@@ -83,12 +83,12 @@ impl BatchStatements {
 
     /// Whether the values of one statement take long to bind, and another thread may bind all.
     fn are_long_to_bind(&self, batch: &Batch<'_>) -> bool {
-        // Most batches have no such statement, and their values are not walked for it.
-        if self.all.iter().all(|one| one.bound == BoundWhere::OnCore) {
+        // Most batches have no statement that is bound elsewhere, and their values are not walked for it.
+        if self.calls_users || self.all.iter().all(|one| one.bound == BoundWhere::OnCore) {
             return false;
         }
         let mut each = batch.statements().zip(&self.all);
-        each.any(|(item, statement)| is_long(statement, &item.values)) && !self.calls_users
+        each.any(|(item, statement)| is_long(statement, &item.values))
     }
 
     /// What binds them on this core, each of them with so much work that it may take there.
@@ -161,11 +161,7 @@ impl Executor {
         let pause = async || work.check(binder.message_work.get());
         let bound = at_once(binder.message((batch, kind), all, time, buffers, pause));
         work.note(binder.needs_more_work.get());
-        self.shard.effort().expressions(binder.message_work.get());
-        // What a function of a user takes is not counted.
-        if statements.calls_users {
-            self.shard.effort().long();
-        }
+        self.note_binding(statements.calls_users, binder.message_work.get());
         self.bound_batch(batch, statements, bound?, record)
     }
 

@@ -46,7 +46,7 @@ use crate::ids::IdsBeside;
 use crate::limits::BOUND_AT_ONCE_BYTES;
 
 /// The name of its tasks in `system_views.stalls`.
-const NAME: &str = "write of long values";
+const NAME: &str = "write that takes long to bind";
 
 /// Whether a write with these values is bound beside the core.
 #[inline]
@@ -75,9 +75,14 @@ struct LongWrite {
 }
 
 impl Executor {
-    /// Runs a write of long values.
+    /// Runs a write that takes long to bind.
     #[cold]
-    pub(super) fn write_long(self: &Rc<Self>, call: Call, run: Run<'_>, out: &mut Vec<u8>) -> Flow {
+    pub(super) fn write_beside(
+        self: &Rc<Self>,
+        call: Call,
+        run: Run<'_>,
+        out: &mut Vec<u8>,
+    ) -> Flow {
         let long = match self.long_write(call.version, run) {
             Ok(long) => long,
             Err(refusal) => return self.refuse(call, refusal, out),

@@ -153,7 +153,8 @@ impl Executor {
         self.bind_and_submit(call, run, out, |executor, work| executor.bind_statement(run, work))
     }
 
-    /// Binds a write on the core and submits it, unless that takes long: then it is bound beside the core.
+    /// Binds a write on the core and submits it. One with long values, or that needs more work than a step may take, is
+    /// bound beside the core, from its beginning.
     #[inline]
     fn bind_and_submit<'w>(
         self: &'w Rc<Self>,
@@ -163,13 +164,13 @@ impl Executor {
         bind: impl FnOnce(&'w Executor, &WorkAtOnce) -> Result<BoundWrite<'w>, ExecuteError>,
     ) -> Flow {
         if is_long(run.statement, &run.parameters.values) {
-            return self.write_long(call, run, out);
+            return self.write_beside(call, run, out);
         }
         let work = WorkAtOnce::default();
         let bound = bind(self, &work);
         if work.is_too_much() {
             drop(bound);
-            return self.write_long(call, run, out);
+            return self.write_beside(call, run, out);
         }
         self.submit(call, bound, out)
     }
@@ -190,7 +191,7 @@ impl Executor {
         WorkAtOnce::limit(&statement.compiled, &mut bindings);
         let bound = self.bind_plain_with(run, plan, &bindings);
         work.note(bindings.needs_more_work());
-        self.note_binding(statement, &bindings);
+        self.note_binding(statement.compiled.calls_users(), bindings.work_done());
         bound
     }
 
@@ -239,16 +240,16 @@ impl Executor {
         let bound =
             self.binder(BoundOn::Core).statement(&statement.compiled, &mut bindings, buffers);
         work.note(bindings.needs_more_work());
-        self.note_binding(statement, &bindings);
+        self.note_binding(statement.compiled.calls_users(), bindings.work_done());
         self.bound_statement(statement, parameters, bound?, record)
     }
 
-    /// Notes what the values of a statement took to evaluate, for what looks at the clock.
+    /// Notes how many units of work it took to bind a statement or a message, for what looks at the clock.
     #[inline]
-    fn note_binding(&self, statement: &ServerStatement, bindings: &Bindings<'_>) {
-        self.shard.effort().expressions(bindings.work_done());
+    pub(super) fn note_binding(&self, calls_users: bool, work: u64) {
+        self.shard.effort().expressions(work);
         // What a function of a user takes is not counted.
-        if statement.compiled.calls_users() {
+        if calls_users {
             self.shard.effort().long();
         }
     }

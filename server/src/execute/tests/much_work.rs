@@ -1,4 +1,5 @@
-//! Short writes that take much work, and so are bound beside the core: done and answered as those that are bound there.
+//! Writes that take much work though their values are cheap to bind by length: they are bound beside the core, and
+//! answered as if they were bound on it.
 
 use super::guardrails::set;
 use super::long_values::{bench, int, list, list_of};
@@ -22,7 +23,7 @@ fn clear(keys: &[u8]) -> ValueList {
     values
 }
 
-/// The numbers of as many keys.
+/// The list of 0 to 299, as the protocol has it.
 fn three_hundred() -> Vec<u8> {
     list(0..300)
 }
@@ -39,25 +40,31 @@ impl Bench {
         bench
     }
 
-    /// Writes what `DELETE_MANY` and `CLEAR_MANY` name, and what they do not, runs `delete`, and looks what is there.
-    fn assert_deletes(&mut self, table: &str, what: &str, delete: impl FnOnce(&mut Bench)) {
-        let all = [(0, 0), (7, 300), (299, 299), (300, 7)];
-        let of_partitions = [(0, 0), (299, 0), (300, 0)];
-        let (all, value) = if table == "p" { (&all[..], "v") } else { (&of_partitions[..], "s") };
-        for (k, c) in all {
-            let key = if table == "p" {
-                format!("(k, c, v) VALUES ({k}, {c}, 1)")
-            } else {
-                format!("(k, s) VALUES ({k}, 1)")
-            };
-            assert_eq!(self.query(&format!("INSERT INTO ks.{table} {key}")), "void");
+    /// Asserts that `delete` takes the rows 0 to 299 of the partitions 0 to 299 of `ks.p`, and nothing beside them.
+    fn assert_deletes_rows(&mut self, delete: impl FnOnce(&mut Bench)) {
+        let rows = [(0, 0, ""), (7, 300, "1"), (299, 299, ""), (300, 7, "1")];
+        for (k, c, _) in rows {
+            let insert = &format!("INSERT INTO ks.p (k, c, v) VALUES ({k}, {c}, 1)");
+            assert_eq!(self.query(insert), "void");
         }
         delete(self);
-        for (k, c) in all {
-            let row =
-                if table == "p" { format!("k = {k} AND c = {c}") } else { format!("k = {k}") };
-            let left = self.query(&format!("SELECT {value} FROM ks.{table} WHERE {row}"));
-            assert_eq!(left, if *k == 300 || *c == 300 { "1" } else { "" }, "{row}: {what}");
+        for (k, c, left) in rows {
+            let select = &format!("SELECT v FROM ks.p WHERE k = {k} AND c = {c}");
+            assert_eq!(self.query(select), left, "{select}");
+        }
+    }
+
+    /// Asserts that `clear` takes the static values of the partitions 0 to 299 of `ks.q`, and nothing beside them.
+    fn assert_clears_partitions(&mut self, clear: impl FnOnce(&mut Bench)) {
+        let partitions = [(0, ""), (299, ""), (300, "1")];
+        for (k, _) in partitions {
+            let insert = &format!("INSERT INTO ks.q (k, s) VALUES ({k}, 1)");
+            assert_eq!(self.query(insert), "void");
+        }
+        clear(self);
+        for (k, left) in partitions {
+            let select = &format!("SELECT s FROM ks.q WHERE k = {k}");
+            assert_eq!(self.query(select), left, "{select}");
         }
     }
 
@@ -90,19 +97,19 @@ fn a_short_write_that_takes_much_work_is_bound_beside_its_core() {
     let id = bench.prepare(DELETE_MANY);
     assert_eq!(bench.execute_bytes(&id, &[&few, &few]), "void");
     assert_eq!(bench.bound_beside(), 0, "a short one");
-    bench.assert_deletes("p", DELETE_MANY, |bench| {
+    bench.assert_deletes_rows(|bench| {
         assert_eq!(bench.execute_bytes(&id, &[&many, &many]), "void");
     });
     assert_eq!(bench.bound_beside(), 1);
     let numbers: Vec<String> = (0..300).map(|number| number.to_string()).collect();
     let numbers = numbers.join(", ");
     let text = format!("DELETE FROM ks.p WHERE k IN ({numbers}) AND c IN ({numbers})");
-    bench.assert_deletes("p", "a QUERY", |bench| assert_eq!(bench.query(&text), "void"));
+    bench.assert_deletes_rows(|bench| assert_eq!(bench.query(&text), "void"));
     assert_eq!(bench.bound_beside(), 2);
     let id = bench.prepare(&format!("BEGIN BATCH {CLEAR_MANY}; APPLY BATCH"));
     assert_eq!(bench.execute_values(&id, &clear(&few)), "void");
     assert_eq!(bench.bound_beside(), 2, "a short one");
-    bench.assert_deletes("q", CLEAR_MANY, |bench| {
+    bench.assert_clears_partitions(|bench| {
         assert_eq!(bench.execute_values(&id, &clear(&many)), "void");
     });
     assert_eq!(bench.bound_beside(), 3);
@@ -134,7 +141,7 @@ fn a_batch_message_with_a_statement_of_much_work_is_bound_beside_its_core() {
     for (number, others) in (1..).zip([0, 1, 300]) {
         let mut statements = vec![(&delete[..], &many)];
         statements.extend((0..others).map(|_| (&insert[..], &none)));
-        bench.assert_deletes("q", "a message", |bench| {
+        bench.assert_clears_partitions(|bench| {
             assert_eq!(bench.batch_of(&statements), "void");
         });
         assert_eq!(bench.bound_beside(), number, "{others} others");
@@ -158,10 +165,10 @@ fn a_function_of_a_user_keeps_much_work_on_its_core() {
     let mut values = ValueList::new();
     values.push(Value::Unset);
     values.push(Value::Bytes(&three_hundred()));
-    bench.assert_deletes("q", "alone", |bench| {
+    bench.assert_clears_partitions(|bench| {
         assert_eq!(bench.execute_values(&id, &values), "void");
     });
-    bench.assert_deletes("q", "a message", |bench| {
+    bench.assert_clears_partitions(|bench| {
         assert_eq!(bench.batch_of(&[(&id, &values)]), "void");
     });
     assert_eq!(bench.bound_beside(), 0);
@@ -197,11 +204,13 @@ fn much_work_is_warned_of_once() {
 #[test]
 fn more_work_than_any_statement_may_take_is_refused_beside_the_core() {
     let mut bench = Bench::with_rows_to_delete();
+    assert_eq!(bench.query("INSERT INTO ks.q (k, c, s) VALUES (2, 1, 3)"), "void");
     let id = bench.prepare(CLEAR_MANY);
     let said = bench.execute_values(&id, &clear(&list(0..1500)));
     let too_much = "error: one row or statement takes more than 33554432 units of work";
     assert!(said.starts_with(too_much), "{said}");
     assert_eq!(bench.bound_beside(), 1);
     assert_eq!(bench.query("INSERT INTO ks.q (k, c, l) VALUES (1, 1, [1])"), "void");
-    assert_eq!(bench.query("SELECT count(*) FROM ks.q"), "1");
+    assert_eq!(bench.query("SELECT s FROM ks.q WHERE k = 2"), "3");
+    assert_eq!(bench.query("SELECT count(*) FROM ks.q"), "2");
 }
