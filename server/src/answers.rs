@@ -133,6 +133,13 @@ impl Lease {
         }
     }
 
+    /// The answer has so many bytes at most from now on.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let bytes = (bytes as u64).next_multiple_of(LEASE_STEP_BYTES).min(self.bytes);
+        self.answers.leased_bytes.fetch_sub(self.bytes - bytes, Relaxed);
+        self.bytes = bytes;
+    }
+
     /// The bytes that the answer may have now.
     #[inline]
     pub(crate) fn bytes_most(&self) -> usize {
@@ -149,7 +156,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.answers.leased_bytes.fetch_sub(self.bytes, Relaxed);
+        self.shrink_to(0);
     }
 }
 
@@ -167,6 +174,11 @@ mod tests {
         assert!(one.hold(mib / 2), "what it holds it keeps");
         drop(two);
         assert!(one.hold(5 * mib / 4) && !one.hold(2 * mib), "alone");
+        one.shrink_to(1);
+        assert_eq!(answers.leased_bytes(), LEASE_STEP_BYTES);
+        one.shrink_to(mib);
+        assert_eq!(answers.leased_bytes(), LEASE_STEP_BYTES, "it has no more by that");
+        assert!(one.hold(5 * mib / 4));
         let small = ANSWER_BYTES_SMALL as usize;
         assert!(answers.lease().hold(small) && !answers.lease().hold(small + 1));
         assert!(one.refusal().contains("take 1310720 bytes"), "{}", one.refusal());

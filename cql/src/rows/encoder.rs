@@ -240,6 +240,13 @@ impl<'a> ResultEncoder<'a> {
         true
     }
 
+    /// Lets go of all rows: there is no answer.
+    pub fn discard(&mut self) {
+        self.out.truncate(self.start);
+        self.out.shrink_to_fit();
+        self.ordered = None;
+    }
+
     /// Whether the last row that was given was taken back, so that it is the first of the next page.
     pub fn is_cut(&self) -> bool {
         self.is_cut

@@ -3,7 +3,7 @@
 //! ```text
 //! row ─► encoder ─► space for it? ─yes─► goes on
 //!                        └─no─► a page with rows before it: the row is taken back, the next page begins with it
-//!                               else: the read is refused
+//!                               else: the read is refused, and lets go of what it holds at once
 //! ```
 //!
 //! Invariant: where a page was cut, [`Metered::end`] says the row before the cut, whatever the engine says.
@@ -24,7 +24,8 @@ pub(super) struct Metered<'m, 'a> {
     beside_bytes: usize,
     /// The last row that the answer keeps.
     last: Resume,
-    is_refused: bool,
+    /// What to say to the client if there was no space.
+    refusal: Option<String>,
 }
 
 impl<'m, 'a> Metered<'m, 'a> {
@@ -36,18 +37,28 @@ impl<'m, 'a> Metered<'m, 'a> {
         beside_bytes: usize,
     ) -> Metered<'m, 'a> {
         let last = before.cloned().unwrap_or_else(Resume::at_start);
-        Metered { encoder, lease, beside_bytes, last, is_refused: false }
+        Metered { encoder, lease, beside_bytes, last, refusal: None }
     }
 
     /// How the read ended, if the engine says that it ended so; `Err`: there was no space.
     pub(super) fn end(self, end: ReadEnd) -> Result<ReadEnd, String> {
-        if self.is_refused {
-            return Err(self.lease.refusal());
+        if let Some(refusal) = self.refusal {
+            return Err(refusal);
         }
         if !self.encoder.is_cut() {
             return Ok(end);
         }
         Ok(ReadEnd { rows: end.rows - 1, more: Some(self.last), ..end })
+    }
+
+    /// The read may pause before it ends. If it held on to its rows until then, others that share the memory with it would
+    /// be refused for them.
+    #[cold]
+    fn refuse(&mut self) -> Flow {
+        self.refusal = Some(self.lease.refusal());
+        self.encoder.discard();
+        self.lease.shrink_to(self.beside_bytes);
+        Flow::Enough
     }
 }
 
@@ -60,13 +71,14 @@ impl RowSink for Metered<'_, '_> {
     ) -> Flow {
         self.encoder.set_bytes_max(self.lease.bytes_most().saturating_sub(self.beside_bytes));
         let flow = self.encoder.row(partition, clustering, row);
-        self.is_refused = self.encoder.is_over();
-        if self.is_refused || self.encoder.is_cut() {
+        if self.encoder.is_over() {
+            return self.refuse();
+        }
+        if self.encoder.is_cut() {
             return Flow::Enough;
         }
         if !self.lease.hold(self.beside_bytes + self.encoder.held_bytes()) {
-            self.is_refused = !self.encoder.take_back();
-            return Flow::Enough;
+            return if self.encoder.take_back() { Flow::Enough } else { self.refuse() };
         }
         // Only a page is cut, and says where the next one begins.
         if self.encoder.is_paged() {
