@@ -51,8 +51,8 @@ impl<'m, 'a> Metered<'m, 'a> {
         Ok(ReadEnd { rows: end.rows - 1, more: Some(self.last), ..end })
     }
 
-    /// The read may pause before it ends. If it held on to its rows until then, others that share the memory with it would
-    /// be refused for them.
+    /// The read may pause before it ends. If it kept its rows until then, others that share the memory with it would be
+    /// refused for them.
     #[cold]
     fn refuse(&mut self) -> Flow {
         self.refusal = Some(self.lease.refusal());
