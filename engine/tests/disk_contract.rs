@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step is a failed test")]
 
+use futures_lite::future::poll_once;
 use messina_engine::Error;
 use messina_engine::commitlog::{Config, Log, Position, Replay};
 use messina_engine::io::{Crash, Disk, Faults, File, Outcome, RelPath, SimDisk, SimExec};
@@ -131,6 +132,28 @@ fn a_file_that_is_dropped_is_not_closed_on_the_core() {
                 assert!(began.elapsed().as_secs() < 10, "it waits for the core");
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
+        }
+    });
+}
+
+/// Before: where a read ended while it opened a file, the descriptor stayed open for ever.
+#[test]
+fn a_file_whose_opening_is_waited_for_no_more_is_closed() {
+    const SOON: std::time::Duration = std::time::Duration::from_millis(2);
+    let root = tempfile::tempdir().unwrap();
+    glommio::LocalExecutor::default().run(async {
+        let (disk, name) = (Disk::at(root.path()).await.unwrap(), path("opened-in-vain"));
+        disk.create(&name).await.unwrap().close().await.unwrap();
+        for _ in 0..3 {
+            let mut opening = Box::pin(disk.open(&name));
+            assert!(poll_once(&mut opening).await.is_none());
+            // It is opened now, and nobody has asked for it.
+            glommio::timer::sleep(SOON).await;
+        }
+        let began = std::time::Instant::now();
+        while descriptors_of("opened-in-vain") > 0 {
+            assert!(began.elapsed().as_secs() < 10, "it stays open");
+            glommio::timer::sleep(SOON).await;
         }
     });
 }

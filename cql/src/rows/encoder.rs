@@ -240,11 +240,12 @@ impl<'a> ResultEncoder<'a> {
         true
     }
 
-    /// Lets go of all rows: there is no answer.
+    /// Lets go of all rows and of the open group: there is no answer.
     pub fn discard(&mut self) {
         self.out.truncate(self.start);
         self.out.shrink_to_fit();
         self.ordered = None;
+        self.take_open();
     }
 
     /// Whether the last row that was given was taken back, so that it is the first of the next page.

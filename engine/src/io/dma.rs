@@ -163,12 +163,18 @@ impl DmaDisk {
         glommio::timer::sleep(time).await;
     }
 
+    /// Opens a file, in a task of its own: a read that waits for it may end before. glommio knows of no descriptor then,
+    /// and the one that comes would stay open for ever.
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
+        let (disk, path, options) = (self.clone(), path.clone(), options.clone());
+        let opening = glommio::spawn_local(async move { disk.open_here(&path, &options).await });
+        opening.detach().await.expect("a task that is detached ends, and does not panic")
+    }
+
+    async fn open_here(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
         let _counted = Counted::begin();
-        let file = options
-            .dma_open(self.full(path))
-            .await
-            .map_err(|error| failed("open", path, &error))?;
+        let opened = options.dma_open(self.full(path)).await;
+        let file = opened.map_err(|error| failed("open", path, &error))?;
         let len = file.file_size().await.map_err(|error| failed("stat", path, &error))?;
         let closing = Closing::of(file.as_raw_fd(), &self.closer);
         let open = Rc::new(Open { closing, file, path: path.clone(), len: Cell::new(len) });
