@@ -39,7 +39,7 @@ use serve::{Serve, refuse};
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, FRAMES_PER_CLOCK_READ,
     FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, READ_BYTES_FULL,
-    SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
+    SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT, TAKEN_BYTES_MIN, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::Service;
@@ -63,6 +63,8 @@ pub(crate) struct Connection {
     backlog: bool,
     /// The kernel may have more than we read.
     unread: bool,
+    /// The client sends no more than what the kernel has: it is to be read to its end.
+    has_ended: bool,
     /// Requests without an answer: stream, and what they count against the shard's memory.
     waiting: VecDeque<(i16, u32)>,
     /// Something was flushed since the last [`trim`](Connection::trim).
@@ -81,8 +83,11 @@ pub(crate) struct Connection {
     kept_bytes: usize,
     state: State,
     opened: Instant,
-    /// Since when its socket takes nothing of what is unsent. Answers that wait for their turn to be sent do not count.
+    /// Since when its socket takes next to nothing of what is unsent. Answers that wait for their turn to be sent do not
+    /// count.
     blocked: Option<Instant>,
+    /// Bytes that it has taken since then.
+    taken_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +117,7 @@ impl Connection {
             input: Vec::new(),
             backlog: false,
             unread: true,
+            has_ended: false,
             waiting: VecDeque::new(),
             touched: true,
             partial_bytes: 0,
@@ -123,12 +129,14 @@ impl Connection {
             state: State::Open,
             opened: now,
             blocked: None,
+            taken_bytes: 0,
         }
     }
 
-    /// The poller says that the socket has something to read.
-    pub(crate) fn readable(&mut self) {
+    /// The poller says that the socket has something to read, and whether its end is behind that.
+    pub(crate) fn readable(&mut self, has_ended: bool) {
         self.unread = true;
+        self.has_ended |= has_ended;
     }
 
     /// As if it had been accepted then.
@@ -300,7 +308,8 @@ impl Connection {
                 Err(Fate::Keep)
             }
             Ok(count) => {
-                self.unread = count == scratch.len();
+                // No event tells of the end once more.
+                self.unread = count == scratch.len() || self.has_ended;
                 Ok(count)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -437,12 +446,7 @@ impl Connection {
 
     /// Appends a late answer, or an event, which answers nothing.
     pub(crate) fn deliver(&mut self, frame: &[u8], load: &mut Load) {
-        let stream = frame[2..4].try_into().map(i16::from_be_bytes).expect("a frame has a header");
-        if stream >= 0 {
-            let index = self.waiting.iter().position(|(waits, _)| *waits == stream);
-            // Most answers come in order: it is among the first, and what is behind it keeps its order.
-            let waited = index.and_then(|index| self.waiting.remove(index));
-            let (_, bytes) = waited.expect("an answer has its request");
+        if let Some(bytes) = take_answered(&mut self.waiting, frame) {
             load.release(bytes);
         }
         self.writer.frame(|out| out.extend_from_slice(frame));
@@ -470,10 +474,15 @@ impl Connection {
             match self.socket.write(self.writer.unsent()) {
                 Ok(count) => {
                     self.writer.sent(count);
-                    self.blocked = None;
+                    self.taken_bytes += count;
+                    if self.taken_bytes >= TAKEN_BYTES_MIN || self.writer.unsent().is_empty() {
+                        self.blocked = None;
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.blocked.get_or_insert(now);
+                    if self.blocked.is_none() {
+                        (self.blocked, self.taken_bytes) = (Some(now), 0);
+                    }
                     return Fate::Keep;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -562,14 +571,25 @@ impl Connection {
         }
     }
 
-    /// It is over: what it counted against the core's limits counts no more.
-    pub(crate) fn close(self, load: &mut Load) {
-        for (_, bytes) in self.waiting {
-            load.release(bytes);
-        }
+    /// It is over: what it counted against the core's limits counts no more, but for its requests that wait for an
+    /// answer, which it leaves.
+    pub(crate) fn close(self, load: &mut Load) -> VecDeque<(i16, u32)> {
         load.unsent(self.unsent_bytes, 0);
         load.partial(self.partial_bytes, 0);
         load.expanded(self.expanded_bytes, 0);
         load.kept(self.kept_bytes, 0);
+        self.waiting
     }
+}
+
+/// Takes the request out that a frame answers: what it counts. `None` for an event, which answers nothing.
+pub(crate) fn take_answered(waiting: &mut VecDeque<(i16, u32)>, frame: &[u8]) -> Option<u32> {
+    let stream = frame[2..4].try_into().map(i16::from_be_bytes).expect("a frame has a header");
+    if stream < 0 {
+        return None;
+    }
+    let index = waiting.iter().position(|(waits, _)| *waits == stream);
+    // Most answers come in order: it is among the first, and what is behind it keeps its order.
+    let waited = index.and_then(|index| waiting.remove(index));
+    Some(waited.expect("an answer has its request").1)
 }

@@ -90,7 +90,8 @@ use write::Writes;
 
 use crate::answers::Answers;
 use crate::limits::{
-    MAIL_SLICE, NAMED_KEYS_MEMORY_DIVISOR, WAITING_STATEMENTS_MEMORY_DIVISOR, WRITES_SLICE,
+    COMPUTED_READS_MAX, MAIL_SLICE, NAMED_KEYS_MEMORY_DIVISOR, PREPARES_MAX,
+    WAITING_STATEMENTS_MEMORY_DIVISOR, WRITES_SLICE,
 };
 use crate::replies::Replies;
 use crate::service::{Outcome, Service};
@@ -141,6 +142,10 @@ pub(crate) struct Executor {
     describe_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
+    /// Of reads of virtual tables whose facts are collected: what they become counts, but not the facts.
+    computing: Semaphore,
+    /// Of the other PREPAREs, which every core is asked for.
+    prepares: Semaphore,
     /// Of PREPAREs of long texts, which every core compiles: what one takes, in the queues between cores as well, is
     /// bounded.
     long_prepares: Semaphore,
@@ -233,6 +238,8 @@ impl Executor {
             truncate_turn: Semaphore::new(1),
             describe_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
+            computing: Semaphore::new(COMPUTED_READS_MAX),
+            prepares: Semaphore::new(PREPARES_MAX),
             long_prepares: Semaphore::new(1),
             long_statements: Semaphore::new(1),
             #[cfg(test)]
@@ -515,6 +522,7 @@ impl Service for Rc<Executor> {
 
     fn closed(&self, session: &Rc<Session>) {
         self.state.sessions().borrow_mut().remove(&session.id);
+        session.is_gone.set(true);
         self.fell_silent(session);
     }
 

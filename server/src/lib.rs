@@ -25,6 +25,7 @@ mod load;
 mod log;
 pub mod manual;
 mod node;
+mod orphans;
 mod os;
 mod pass;
 #[cfg(feature = "planted")]

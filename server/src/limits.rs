@@ -53,11 +53,22 @@ pub(crate) const ACCEPTS_PER_PASS: usize = 64;
 
 /// The time from a connection's start within which its handshake must end.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may leave its answers unread once they are too many.
+/// How long a client may leave its answers unread once they are too many, or take fewer bytes of them than
+/// [`TAKEN_BYTES_MIN`].
 pub(crate) const STALLED_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same while such answers take more than half of the memory for requests, or of a client that asks behind them
 /// such answers and requests that have begun to arrive: others wait for it.
 pub(crate) const PRESSED_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes that a client must take of its answers in that time, or all of them: one that takes a few now and then keeps
+/// others waiting as well.
+pub(crate) const TAKEN_BYTES_MIN: usize = 256 << 10;
+/// A connection of which nothing was heard for so long is asked whether it is still there: a client that lost its power
+/// or its network never says that it has gone.
+pub(crate) const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
+/// How long each such question waits for its answer.
+pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// After so many questions without an answer the connection is closed.
+pub(crate) const KEEPALIVE_QUESTIONS: i32 = 4;
 /// How long a frame may take to come whole, seen from when its beginning is found waiting for the rest. It is refused
 /// then: what has come of it takes memory that others' requests need.
 pub(crate) const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
@@ -176,6 +187,12 @@ pub(crate) const NAMED_KEYS_MEMORY_DIVISOR: usize = 16;
 pub(crate) const WAITING_STATEMENTS_MEMORY_DIVISOR: usize = 10;
 /// What takes no more bytes is too little to be counted with either.
 pub(crate) const HELD_UNCOUNTED_BYTES_MAX: usize = 4 << 10;
+/// Reads of virtual tables whose facts one core collects at a time: those of one take up to 1 MB of each core, which
+/// counts nowhere.
+pub(crate) const COMPUTED_READS_MAX: u64 = 8;
+/// PREPAREs of short texts for which one core asks the others at a time: what a task asks of another core is never
+/// refused.
+pub(crate) const PREPARES_MAX: u64 = 64;
 /// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
 /// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
 pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;

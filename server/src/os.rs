@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use crate::limits::LISTEN_BACKLOG;
+use crate::limits::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_QUESTIONS, LISTEN_BACKLOG};
 
 /// Turns the -1 of a system call into the error it stands for.
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -35,6 +35,7 @@ pub(crate) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEADDR, &1i32)?;
     set_option(&socket, libc::SOL_SOCKET, libc::SO_REUSEPORT, &1i32)?;
+    keep_alive(&socket)?;
     match address.ip() {
         IpAddr::V4(ip) => {
             let name = libc::sockaddr_in {
@@ -58,6 +59,16 @@ pub(crate) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
         }
     }
     Ok(TcpListener::from(socket))
+}
+
+/// Lets the kernel find out which clients are gone. The connections of a listener have its options.
+fn keep_alive(listener: &OwnedFd) -> io::Result<()> {
+    let (idle_s, interval_s) =
+        (KEEPALIVE_IDLE.as_secs() as i32, KEEPALIVE_INTERVAL.as_secs() as i32);
+    set_option(listener, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
+    set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &idle_s)?;
+    set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &interval_s)?;
+    set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &KEEPALIVE_QUESTIONS)
 }
 
 /// Lets connections in. The order in which the listeners of a port start is the order in which

@@ -50,6 +50,7 @@ use crate::limits::{
 };
 use crate::listen::ShardListeners;
 use crate::load::Load;
+use crate::orphans::Orphans;
 use crate::service::Service;
 use crate::session::{ConnectionId, Session};
 use crate::time_slice::TimeSlice;
@@ -101,6 +102,7 @@ pub(crate) struct Pass<S> {
     stalls: Rc<Stalls>,
     connections: Connections,
     connections_max: usize,
+    orphans: Orphans,
     load: Load,
     /// What late answers count that the last pass had no time to deliver.
     undelivered_bytes: usize,
@@ -150,6 +152,7 @@ impl<S: Service> Pass<S> {
             stalls,
             connections: Connections::default(),
             connections_max,
+            orphans: Orphans::default(),
             load: Load::new(memory_bytes, answers),
             undelivered_bytes: 0,
             accept_more: true,
@@ -262,7 +265,7 @@ impl<S: Service> Pass<S> {
                     let id = connection_id(key);
                     if let Some(connection) = self.connections.get_mut(id) {
                         if event.readable {
-                            connection.readable();
+                            connection.readable(event.has_ended);
                             self.connections.serve(id);
                         }
                         if event.writable {
@@ -372,7 +375,7 @@ impl<S: Service> Pass<S> {
     }
 
     fn deliver(&mut self) -> bool {
-        let Pass { service, connections, load, undelivered_bytes, .. } = self;
+        let Pass { service, connections, orphans, load, undelivered_bytes, .. } = self;
         let mut busy = false;
         let deliver = |id, frame: &[u8]| {
             busy = true;
@@ -383,6 +386,8 @@ impl<S: Service> Pass<S> {
                     connection.count_unsent(load);
                 }
                 connections.flush(id);
+            } else {
+                orphans.answered(id, frame, load);
             }
         };
         // It begins with the first long answer, which takes time if it is compressed.
@@ -487,7 +492,7 @@ impl<S: Service> Pass<S> {
     fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id) {
             self.service.closed(&connection.session);
-            connection.close(&mut self.load);
+            self.orphans.add(id, connection.close(&mut self.load));
         }
     }
 

@@ -165,6 +165,7 @@ impl DmaDisk {
 
     /// Opens a file, in a task of its own: a read that waits for it may end before. glommio knows of no descriptor then,
     /// and the one that comes would stay open for ever.
+    #[expect(clippy::disallowed_methods, reason = "no one else can wait for an open to its end")]
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
         let (disk, path, options) = (self.clone(), path.clone(), options.clone());
         let opening = glommio::spawn_local(async move { disk.open_here(&path, &options).await });

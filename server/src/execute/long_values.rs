@@ -39,11 +39,12 @@ use super::held_bytes::CountedBytes;
 use super::owned_parameters::KeptParameters;
 use super::statement::{BoundWhere, ServerStatement, Target};
 use super::statement_clock::StatementClock;
-use super::task::Waiting;
+use super::task::{Waiting, check_there};
 use super::write::{BoundWrite, check_statement};
 use super::{ExecuteError, Executor, Run};
 use crate::ids::IdsBeside;
 use crate::limits::BOUND_AT_ONCE_BYTES;
+use crate::session::Session;
 
 /// The name of its tasks in `system_views.stalls`.
 const NAME: &str = "write that takes long to bind";
@@ -69,6 +70,7 @@ struct LongWrite {
     parameters: Arc<KeptParameters>,
     /// When it came, in microseconds since 1970.
     timestamp_us: i64,
+    session: Rc<Session>,
     waiting: Waiting,
     /// The bytes of the parameters: dropped with them.
     _counted: Option<CountedBytes>,
@@ -83,7 +85,7 @@ impl Executor {
         run: Run<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let long = match self.long_write(call.version, run) {
+        let long = match self.long_write(&call, run) {
             Ok(long) => long,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
@@ -97,7 +99,7 @@ impl Executor {
         Flow::Later
     }
 
-    fn long_write(&self, version: Version, run: Run<'_>) -> Result<LongWrite, ExecuteError> {
+    fn long_write(&self, call: &Call, run: Run<'_>) -> Result<LongWrite, ExecuteError> {
         let Run { statement, parameters: given, target, time } = run;
         check_statement(statement, given.consistency)?;
         let timeouts = &self.state.settings().timeouts;
@@ -116,8 +118,9 @@ impl Executor {
         Ok(LongWrite {
             statement: statement.clone(),
             is_prepared,
-            parameters: Arc::new(KeptParameters::of(&given, version)),
+            parameters: Arc::new(KeptParameters::of(&given, call.version)),
             timestamp_us: time.timestamp_us,
+            session: call.session.clone(),
             waiting: Waiting { to_be: "bound", arrived: self.state.monotonic(), timeout },
             _counted: counted,
         })
@@ -127,6 +130,7 @@ impl Executor {
     async fn bind_long_write(&self, long: &LongWrite) -> Result<BoundWrite<'_>, ExecuteError> {
         let LongWrite { statement, waiting, .. } = long;
         let _turn = self.turn(&self.long_statements, *waiting).await?;
+        check_there(&long.session)?;
         self.check_valid(long)?;
         let parameters = long.parameters.decoded();
         let time = match statement.compiled.statement.is_conditional() {

@@ -5,7 +5,8 @@
 //!       └► a long text: beside the core (`long_text.rs`)
 //! ```
 //!
-//! While the other cores are asked, what waits is the text and the answer, which are counted (`held_bytes.rs`).
+//! While the other cores are asked, what waits is the text and the answer, which are counted (`held_bytes.rs`). They are
+//! asked for some PREPAREs at a time: writes and reads go the same way.
 //!
 //! Not here: the cache of kept statements, and which it forgets (`prepared.rs`); what a compiled statement is
 //! (`statement.rs`).
@@ -61,6 +62,7 @@ impl Executor {
         };
         let (executor, text) = (self.clone(), prepare.text.into());
         self.spawn(Group::Requests, call, async move |_, out| {
+            let _turn = executor.prepares.take(1).await;
             executor.prepare_at_peers(keyspace, text).await;
             *out = frame;
             drop(counted);

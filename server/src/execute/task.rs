@@ -15,6 +15,7 @@ use shard::stalls::Work;
 
 use super::call::{Call, Flow};
 use super::{ExecuteError, Executor, When};
+use crate::session::Session;
 use crate::statements::Answered;
 
 impl Executor {
@@ -102,6 +103,14 @@ impl Executor {
 
     fn waited(&self, waiting: Waiting) -> Duration {
         self.state.monotonic().saturating_duration_since(waiting.arrived)
+    }
+}
+
+/// Refuses what a client that is gone has asked for, when its turn has come: others wait for theirs.
+pub(super) fn check_there(session: &Session) -> Result<(), ExecuteError> {
+    match session.is_gone.get() {
+        true => Err(ExecuteError::Overloaded("Not done: its connection was closed before".into())),
+        false => Ok(()),
     }
 }
 

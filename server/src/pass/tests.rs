@@ -688,6 +688,68 @@ fn the_end_of_a_client_is_told_when_it_comes_and_what_it_asked_is_answered() {
     assert_eq!(client.answers(), ["1 later", "closed"]);
 }
 
+/// Before: where the last request and the end came with one event, the end was never read. The client waited for the
+/// connection to be closed, and its slot was taken for ever.
+#[test]
+fn the_end_of_a_client_that_comes_with_its_last_request_is_told() {
+    let mut server = Server::start();
+    let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+    client.query(1, "later");
+    client.socket.shutdown(Shutdown::Write).unwrap();
+    server.run_until_idle();
+    assert_eq!(server.pass.service.silent.borrow().len(), 1);
+    server.let_go();
+    assert_eq!(client.answers(), ["1 later", "closed"]);
+}
+
+/// Before: they counted no more, however long the core had them: a client that asked, went and came again was never
+/// refused.
+#[test]
+fn requests_of_clients_that_are_gone_count_until_they_are_answered() {
+    let mut server = Server::start();
+    for round in 1..=2 {
+        let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+        client.socket.set_nodelay(true).unwrap();
+        (1..=3).for_each(|stream| client.query(stream, "later"));
+        pass_often(&mut server, &mut client);
+        for id in server.pass.connections.ids() {
+            server.pass.close(id);
+        }
+        assert_eq!(server.pass.load.requests(), 3 * round);
+    }
+    server.let_go();
+    assert_eq!(server.pass.load.requests(), 0);
+}
+
+/// Before: a client that took a few bytes now and then was never dropped, whatever others had to wait for.
+#[test]
+fn a_client_that_takes_next_to_nothing_of_its_answers_is_dropped() {
+    for takes_all in [false, true] {
+        let mut server = Server::start();
+        let mut client = Client::ready(&mut server, Version::V4, Compression::None);
+        let id = server.pass.connections.ids()[0];
+        // TCP holds the client back.
+        while client.writer.unsent().is_empty() {
+            (0..20).for_each(|stream| client.query(stream, &"now ".repeat(10_000)));
+            pass_often(&mut server, &mut client);
+        }
+        let (now, before) = (server.pass.clock.monotonic(), server.answers.unsent_bytes());
+        client.socket.set_nonblocking(false).unwrap();
+        let is_enough = |server: &mut Server| match takes_all {
+            true => !server.pass.connections.get_mut(id).unwrap().has_unsent(),
+            false => server.answers.unsent_bytes() != before,
+        };
+        while !is_enough(&mut server) {
+            client.socket.read_exact(&mut [0; 64 << 10]).unwrap();
+            // No event tells of little space, but housekeeping tries.
+            server.housekeep(now);
+            server.run_until_idle();
+        }
+        server.housekeep(now + STALLED_TIMEOUT + Duration::from_millis(1));
+        assert_eq!(server.pass.service.open.get(), usize::from(takes_all));
+    }
+}
+
 /// Before: all connections were looked at, and closed, in one step: 5,000 that send nothing took 50 ms.
 #[test]
 fn connections_are_closed_one_by_one_when_there_is_no_time() {

@@ -47,6 +47,8 @@ pub struct Ready {
     pub key: u64,
     /// A read will tell something: bytes, a connection, the end, or an error.
     pub readable: bool,
+    /// The other side sends no more than what can be read now, and no event tells so again.
+    pub has_ended: bool,
     /// A write may succeed.
     pub writable: bool,
 }
@@ -136,6 +138,7 @@ impl Poller {
             Ready {
                 key: event.u64,
                 readable: has(libc::EPOLLIN | libc::EPOLLRDHUP | ALWAYS),
+                has_ended: has(libc::EPOLLRDHUP | ALWAYS),
                 writable: has(libc::EPOLLOUT | ALWAYS),
             }
         })

@@ -1,6 +1,7 @@
 //! Writes that take much work though their values are cheap to bind by length: they are bound beside the core, and
 //! answered as if they were bound on it.
 
+use super::super::batch::at_once;
 use super::guardrails::set;
 use super::long_values::{bench, int, list, list_of};
 use super::*;
@@ -213,4 +214,27 @@ fn more_work_than_any_statement_may_take_is_refused_beside_the_core() {
     assert_eq!(bench.query("INSERT INTO ks.q (k, c, l) VALUES (1, 1, [1])"), "void");
     assert_eq!(bench.query("SELECT s FROM ks.q WHERE k = 2"), "3");
     assert_eq!(bench.query("SELECT count(*) FROM ks.q"), "2");
+}
+
+/// Before: what clients that were gone had asked for was done in its turn: a client that came again and again kept the
+/// turns of all others.
+#[test]
+fn what_waits_to_be_bound_is_not_begun_for_a_client_that_is_gone() {
+    let mut bench = Bench::with_rows_to_delete();
+    let id = bench
+        .prepare(&format!("INSERT INTO ks.l (k, l) VALUES (1, [{}])", "1, ".repeat(3000) + "1"));
+    let executor = bench.server.executor(0);
+    let turn = at_once(executor.long_statements.take(1));
+    let (own, gone) = (bench.client, bench.server.connect(0, VERSION));
+    bench.client = gone;
+    let parameters = Parameters::plain(Consistency::One, VERSION);
+    bench.begin(&Request::Execute(Execute { id: &id, result_metadata_id: None, parameters }));
+    bench.client = own;
+    while bench.server.run_once() {}
+    assert_eq!(executor.long_statements.waiting(), 1);
+    bench.server.disconnect(gone);
+    drop(turn);
+    while bench.server.run_once() {}
+    assert_eq!((bench.bound_beside(), executor.long_statements.held()), (0, 0));
+    assert_eq!(bench.query("SELECT count(*) FROM ks.l"), "0");
 }

@@ -2,7 +2,9 @@
 
 use super::super::batch::at_once;
 use super::*;
-use crate::limits::{COMPILED_AT_ONCE_BYTES, WAITING_STATEMENTS_MEMORY_DIVISOR};
+use crate::limits::{
+    COMPILED_AT_ONCE_BYTES, COMPUTED_READS_MAX, PREPARES_MAX, WAITING_STATEMENTS_MEMORY_DIVISOR,
+};
 
 const REFUSED: &str = "error: Request not taken: long texts, long values";
 
@@ -129,4 +131,56 @@ fn texts_of_long_descriptions_are_counted_until_these_are_made() {
     drop(turn);
     while bench.server.run_once() {}
     assert!(bench.query(&text).contains("ks table t"), "there is space again");
+}
+
+/// Before: each of thousands that wait had facts of all cores, up to 1 MB of each, which nothing counted.
+#[test]
+fn the_facts_of_a_few_virtual_tables_are_collected_at_a_time() {
+    for (shards, table) in
+        [(1, "statements"), (2, "statements"), (2, "clients"), (2, "disk_requests")]
+    {
+        let mut bench = Bench::new(shards);
+        let executor = bench.server.executor(0);
+        let text = format!("SELECT * FROM system_views.{table}");
+        let turns = at_once(executor.computing.take(COMPUTED_READS_MAX));
+        for _ in 0..5 {
+            bench.begin_as(bench.client, &text);
+        }
+        while bench.server.run_once() {}
+        assert_eq!(executor.computing.waiting(), 5, "{table}");
+        drop(turns);
+        let answers = bench.answers();
+        assert_eq!(answers.len(), 5);
+        assert!(answers.values().all(|said| !said.starts_with("error")), "{answers:?}");
+        assert_eq!(executor.computing.held(), 0);
+        // What waits ends with its client.
+        let turns = at_once(executor.computing.take(COMPUTED_READS_MAX));
+        let gone = bench.server.connect(0, VERSION);
+        bench.begin_as(gone, &text);
+        while bench.server.run_once() {}
+        assert_eq!(executor.computing.waiting(), 1);
+        bench.server.disconnect(gone);
+        while bench.server.run_once() {}
+        assert_eq!(executor.computing.waiting(), 0);
+        drop(turns);
+    }
+}
+
+/// Before: all of them asked the other cores at once, in the line of writes and reads.
+#[test]
+fn a_core_asks_the_others_for_some_prepares_at_a_time() {
+    let mut bench = Bench::new(2);
+    let executor = bench.server.executor(0);
+    let turns = at_once(executor.prepares.take(PREPARES_MAX - 1));
+    for number in 0..5 {
+        let text = &format!("SELECT v FROM ks.t WHERE k = {number}");
+        bench.begin(&Request::Prepare(Prepare { text, keyspace: None }));
+    }
+    while executor.prepares.waiting() < 4 {
+        assert!(bench.server.run_once());
+    }
+    assert_eq!(executor.prepares.held(), PREPARES_MAX);
+    drop(turns);
+    assert_eq!(bench.answers().len(), 5);
+    assert_eq!(executor.prepares.held(), 0);
 }
