@@ -3,8 +3,8 @@
 //! 1. Within a pass few rows are computed: how many there will be is looked at first.
 //! 2. A task computes the others in steps, some tables of the schema or prepared statements at a time, and lets others
 //!    run between them. The rows of each step go into a table in memory at once.
-//! 3. That table is counted with the answer until the read is over. The facts are not: they are collected for a few reads
-//!    at a time.
+//! 3. That table is counted with the answer until the read is over. The facts are not: they are collected for a few
+//!    reads at a time.
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -176,13 +176,15 @@ mod tests {
         poller.add(near.as_fd(), 7, Interest::Read).unwrap();
         assert_eq!(looked(&mut poller), []);
         far.write_all(b"ab").unwrap();
-        assert_eq!(looked(&mut poller), [Ready { key: 7, readable: true, writable: false }]);
+        let ready = Ready { key: 7, readable: true, has_ended: false, writable: false };
+        assert_eq!(looked(&mut poller), [ready]);
         assert_eq!(looked(&mut poller), [], "still unread, yet not a new edge");
         far.write_all(b"c").unwrap();
         assert_eq!(looked(&mut poller).len(), 1);
         assert_eq!(near.read(&mut [0; 8]).unwrap(), 3);
         drop(far);
-        assert!(looked(&mut poller)[0].readable, "the end is something to read");
+        let at_end = looked(&mut poller)[0];
+        assert!(at_end.readable && at_end.has_ended, "the end is something to read");
         poller.remove(near.as_fd()).unwrap();
         assert_eq!(looked(&mut poller), []);
     }
@@ -194,7 +196,8 @@ mod tests {
         let mut poller = Poller::new().unwrap();
         poller.add(near.as_fd(), 1, Interest::Read).unwrap();
         poller.modify(near.as_fd(), 2, Interest::ReadWrite).unwrap();
-        assert_eq!(looked(&mut poller), [Ready { key: 2, readable: false, writable: true }]);
+        let ready = Ready { key: 2, readable: false, has_ended: false, writable: true };
+        assert_eq!(looked(&mut poller), [ready]);
     }
     /// What comes after a wait without events is seen by the second look, and by every wait.
     #[test]
