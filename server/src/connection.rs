@@ -83,8 +83,8 @@ pub(crate) struct Connection {
     kept_bytes: usize,
     state: State,
     opened: Instant,
-    /// Since when its socket takes next to nothing of what is unsent. Answers that wait for their turn to be sent do not
-    /// count.
+    /// Since when its socket takes next to nothing of what is unsent. Answers that wait for their turn to be sent do
+    /// not count.
     blocked: Option<Instant>,
     /// Bytes that it has taken since then.
     taken_bytes: usize,

@@ -163,8 +163,8 @@ impl DmaDisk {
         glommio::timer::sleep(time).await;
     }
 
-    /// Opens a file, in a task of its own: a read that waits for it may end before. glommio knows of no descriptor then,
-    /// and the one that comes would stay open for ever.
+    /// Opens a file, in a task of its own: a read that waits for it may end before. glommio knows of no descriptor
+    /// then, and the one that comes would stay open for ever.
     #[expect(clippy::disallowed_methods, reason = "no one else can wait for an open to its end")]
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
         let (disk, path, options) = (self.clone(), path.clone(), options.clone());
