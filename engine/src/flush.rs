@@ -14,8 +14,8 @@
 //!    never in neither.
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared under the manifest's lock.
 //! 4. A table is flushed by one task at a time (`Table::flushing`).
-//! 5. Where space ends behind the first of several tables, those that are written are flushed, and the others keep
-//!    their memtables: that, too, is a flush that has succeeded.
+//! 5. If the disk is full when at least one of several tables is written, those are committed. The table that met it
+//!    loses its file and keeps its memtable, as do those after it; the flush counts as a success.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -162,7 +162,7 @@ impl Engine {
             Ok(Some(view)) => {
                 table.flush_estimate.was_flushed(view.entry.file_bytes, memory_bytes);
             }
-            Err(Error::DiskFull { .. }) => {
+            Err(Error::DiskFull { .. }) if has_layer(table, &layer) => {
                 let file_bytes = promise.held_bytes().saturating_sub(written_bytes);
                 table.flush_estimate.was_refused(file_bytes, memory_bytes);
             }
@@ -257,6 +257,11 @@ impl Engine {
         assert!(oldest >= positions.flushed, "what is flushed stays flushed");
         oldest
     }
+}
+
+/// Whether the table has the layer: it may have been emptied meanwhile.
+fn has_layer(table: &Table, layer: &Layer) -> bool {
+    table.layers().iter().any(|other| Rc::ptr_eq(&other.memtable, &layer.memtable))
 }
 
 impl FlushTarget<'_> {

@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 use crate::limits::{FLUSH_BEGINS_WITH_DIVISOR, FLUSH_MORE_BYTES};
 
-/// As many times the file of the last flush, for each byte in memory, the next one is thought to take.
+/// For each byte in memory, the next file is thought to take so many times the bytes of the last one.
 const ESTIMATE_FACTOR: f64 = 1.25;
 
 /// What the flushes of one table showed.
@@ -54,14 +54,15 @@ impl FlushEstimate {
     pub(crate) fn was_refused(&self, file_bytes: u64, memory_bytes: usize) {
         let memory_bytes = memory_bytes as u64;
         let with_a_piece = file_bytes + FLUSH_MORE_BYTES.min(memory_bytes);
-        // Where it came no further than before, what it lacks is not counted: its indexes, or what others write.
+        // At least a fourth more than the last time: what else it lacks (indexes, the end of the file, what others
+        // write) is not in `file_bytes`. Not more than rows and their indexes may take: it would wait for too much.
         let before = self.refused_bytes.get();
-        let more = (before + before / 4).min(memory_bytes + FLUSH_MORE_BYTES);
+        let more = (before + before / 4).min(2 * memory_bytes + FLUSH_MORE_BYTES);
         self.refused_bytes.set(with_a_piece.max(more).max(before));
     }
 
-    /// The oldest layer was flushed, or was thrown away.
-    pub(crate) fn layer_has_gone(&self) {
+    /// The oldest layer was flushed, or the table was emptied: the next flush begins as if none was refused.
+    pub(crate) fn forget_refusal(&self) {
         self.refused_bytes.set(0);
     }
 }
@@ -102,8 +103,8 @@ mod tests {
         for _ in 0..10 {
             estimate.was_refused(MIB, 16 << 20);
         }
-        assert_eq!(next(&estimate), [16 * MIB + FLUSH_MORE_BYTES; 2], "there is an end to it");
-        estimate.layer_has_gone();
+        assert_eq!(next(&estimate), [32 * MIB + FLUSH_MORE_BYTES; 2], "there is an end to it");
+        estimate.forget_refusal();
         assert_eq!(next(&estimate), [10 * MIB, 10 * MIB / 4]);
     }
 

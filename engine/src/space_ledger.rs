@@ -55,9 +55,9 @@ pub(crate) enum SpaceUse {
 pub(crate) struct Promise {
     ledger: SpaceLedger,
     space_use: SpaceUse,
-    /// The most bytes that are held at a time.
+    /// Bytes that it may have on the disk; it may have gone beyond.
     bytes_max: Cell<u64>,
-    /// How many are held now: the others of these are promised.
+    /// Bytes that it has there now. `bytes_max` less these is promised; nothing where it has more.
     held_bytes: Cell<u64>,
 }
 
@@ -113,12 +113,12 @@ impl Promise {
         self.bytes_max.get().saturating_sub(self.held_bytes.get())
     }
 
-    /// The most bytes that may be held at a time.
+    /// Bytes that it may have on the disk.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max.get()
     }
 
-    /// Bytes that are held now.
+    /// Bytes that it has on the disk.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes.get()
     }

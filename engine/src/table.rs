@@ -477,7 +477,7 @@ impl Table {
         let oldest = self.layers.borrow_mut().remove(0);
         assert!(Rc::ptr_eq(&oldest.memtable, &layer.memtable), "layers are flushed in order");
         assert!(oldest.sealed, "a layer is flushed when it takes no more writes");
-        self.flush_estimate.layer_has_gone();
+        self.flush_estimate.forget_refusal();
         if let Some(view) = &view {
             self.cut.flushed(view);
         }
@@ -578,7 +578,7 @@ impl Table {
         self.epoch.set(self.epoch.get() + 1);
         self.damage.set_unopened([]);
         self.overwriting.base_bytes.set(0);
-        self.flush_estimate.layer_has_gone();
+        self.flush_estimate.forget_refusal();
         self.set_views(stay);
         let mut freed = 0;
         self.layers.borrow_mut().retain(|layer| {

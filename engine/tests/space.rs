@@ -415,6 +415,37 @@ fn what_a_flush_was_refused_is_forgotten_when_its_table_is_emptied() {
     });
 }
 
+/// Before: a flush that met the full disk after its table was emptied noted it for what was written later.
+#[test]
+fn what_a_flush_was_refused_is_not_noted_for_a_table_that_was_emptied_meanwhile() {
+    on_sim(async |sim, disk, exec| {
+        let engine = open_small(&disk, &exec).await;
+        write_zeros(&engine, 0..60).await;
+        flush(&engine).await;
+        for key in 0..40 {
+            write(&engine, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
+        }
+        engine.seal(TABLE);
+        let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
+        let pauses = RefCell::new(0);
+        let pause = async || {
+            let count = pauses.replace_with(|count| *count + 1) + 1;
+            if count == 30 {
+                engine.truncate(TABLE).await.unwrap();
+                leave_free(&sim, &disk, 128 << 10).await;
+            }
+        };
+        let full = engine.run(job, LATER_S, pause).await.err();
+        assert!(matches!(full, Some(Error::DiskFull { .. })), "{full:?}");
+        leave_free(&sim, &disk, 8 << 20).await;
+        engine.measure_space(0).await.unwrap();
+        write_zeros(&engine, 0..60).await;
+        leave_free(&sim, &disk, 300 << 10).await;
+        assert_eq!(flush_once(&engine, LATER_S + 60).await.0, None);
+        sim.set_faults(Faults::default());
+    });
+}
+
 /// Two shards with 8 MiB of memory and one ledger, and whether a key is the second one's.
 async fn two_shards(disk: &Disk, exec: &SimExec) -> (Rc<Engine>, Rc<Engine>, fn(&u32) -> bool) {
     let ledger = SpaceLedger::default();
