@@ -48,6 +48,7 @@ pub(crate) use selection::check_result_bytes;
 pub use selection::{Selected, Selection};
 use slice::KeySlice;
 pub use work::ExpressionWork;
+pub(crate) use work::OrderWork;
 
 use crate::bind::Bindings;
 use crate::error::{Error, Result};

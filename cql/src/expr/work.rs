@@ -12,6 +12,8 @@
 //! m[k], m[a..b]           2 for each element that is walked, and the bytes / 16
 //!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. / 16
 //!                         + (bytes of a key with decimals)² / 128, and 4 for each type in the type of a key
+//! a key that is written    of 32 bytes or more: the bytes / 4
+//! or sought in a partition + (bytes of a decimal in it)² / 128, and 4 for each type in the type of a key
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a cell that is walked   4: of the static row, and of elements
@@ -40,6 +42,7 @@
 use std::cell::Cell;
 
 use model::CqlType;
+use model::types::{Elements, collection_elements, tuple_fields, vector_elements};
 
 use super::function::{Effort, Function};
 use crate::error::{Error, Result};
@@ -60,6 +63,10 @@ const COPIED_BYTES_PER_UNIT: u64 = 4;
 /// How much of the square of the bytes of a decimal is a unit of finding its digits, by which it is ordered: 4 ms for
 /// 16 KiB.
 const ORDERED_SQUARED_BYTES_PER_UNIT: u64 = 128;
+/// The ordered form of a key of fewer bytes is counted with the row or element that has the key.
+const SHORT_KEY_BYTES: usize = 32;
+/// More bytes than a decimal of a key has: a longer one is refused before its digits are found.
+const KEY_DECIMAL_BYTES_MAX: u64 = 16 << 10;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
 /// How much of the square of the bytes of long numbers is a unit.
@@ -206,6 +213,26 @@ impl ExpressionWork {
         self.take(order_work.of_type().saturating_add(order_work.of_form(key)))
     }
 
+    /// Counts a key, a value of this type, before it is brought into ordered form, to be written or sought: that of a
+    /// row, of an element, or a bound of rows. Of a short one this is a comparison.
+    #[inline]
+    pub(crate) fn take_key(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
+        if key.len() < SHORT_KEY_BYTES && ty.is_scalar() {
+            return Ok(());
+        }
+        self.take_key_of(OrderWork::of(ty), ty, key)
+    }
+
+    /// The same where it is known what ordering keys of this type takes.
+    pub(crate) fn take_key_of(
+        &self,
+        order_work: OrderWork,
+        ty: &CqlType,
+        key: &[u8],
+    ) -> Result<()> {
+        self.take(order_work.of_type().saturating_add(order_work.of_key(ty, key)))
+    }
+
     /// Counts bytes of sets and maps that are put into order.
     pub(super) fn take_sort(&self, bytes: usize) -> Result<()> {
         self.take((bytes as u64).saturating_mul(SORTED_UNITS_PER_BYTE))
@@ -280,7 +307,7 @@ fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
 pub(crate) struct OrderWork {
     compares_bytes: bool,
     /// Whether values of the type have decimals in them.
-    pub(super) has_decimals: bool,
+    pub(crate) has_decimals: bool,
     /// Types in the type that were looked at.
     parts: u64,
 }
@@ -304,6 +331,16 @@ impl OrderWork {
         bytes.saturating_add(if self.has_decimals { of_digits } else { 0 })
     }
 
+    /// What bringing a key of this type into that form takes, in units. By [`OrderWork::of_form`] the key of a row that
+    /// has 64 KiB of short decimals, which is quick to write, would be refused.
+    fn of_key(self, ty: &CqlType, key: &[u8]) -> u64 {
+        if key.len() < SHORT_KEY_BYTES {
+            return 0;
+        }
+        let of_digits = if self.has_decimals { work_of_digits(ty, key) } else { 0 };
+        (key.len() as u64 / COPIED_BYTES_PER_UNIT).saturating_add(of_digits)
+    }
+
     /// What a value takes that is compared with another, in units.
     pub(crate) fn of_compared(self, value: &[u8]) -> u64 {
         match self.compares_bytes {
@@ -311,6 +348,51 @@ impl OrderWork {
             false => self.of_form(value),
         }
     }
+}
+
+/// What finding the digits of the decimals in a value takes, in units.
+fn work_of_digits(ty: &CqlType, value: &[u8]) -> u64 {
+    let of_elements = |element: &CqlType, items: &mut dyn Iterator<Item = &[u8]>| {
+        items.map(|item| work_of_digits(element, item)).fold(0, u64::saturating_add)
+    };
+    // What cannot be read ends the value: putting it into order is an error there.
+    match ty {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+            let items = collection_elements(value).into_iter().flatten();
+            of_elements(element, &mut items.map_while(Result::ok))
+        }
+        CqlType::Map { key, value: of, .. } => {
+            let items = collection_elements(value).into_iter().flat_map(Elements::doubled);
+            let types = [&**key, &**of].into_iter().cycle();
+            let items = items.map_while(Result::ok).zip(types);
+            items.map(|(item, ty)| work_of_digits(ty, item)).fold(0, u64::saturating_add)
+        }
+        CqlType::Vector { element, dimensions } => {
+            let items = vector_elements(element, *dimensions, value);
+            of_elements(element, &mut items.map_while(Result::ok))
+        }
+        CqlType::Tuple(parts) => work_of_field_digits(parts.iter(), value),
+        CqlType::Udt { definition, .. } => {
+            work_of_field_digits(definition.fields.iter().map(|(_, ty)| ty), value)
+        }
+        CqlType::Decimal => {
+            let bytes = (value.len() as u64).min(KEY_DECIMAL_BYTES_MAX);
+            bytes.pow(2) / ORDERED_SQUARED_BYTES_PER_UNIT
+        }
+        // Of a class with parts all bytes may be those of the longest decimals.
+        CqlType::Custom(_) => {
+            let bytes = value.len() as u64;
+            bytes * bytes.min(KEY_DECIMAL_BYTES_MAX) / ORDERED_SQUARED_BYTES_PER_UNIT
+        }
+        _ => 0,
+    }
+}
+
+/// The same of the fields of a value.
+fn work_of_field_digits<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8]) -> u64 {
+    let fields = types.zip(tuple_fields(value).map_while(Result::ok));
+    let digits = fields.map(|(ty, field)| field.map_or(0, |field| work_of_digits(ty, field)));
+    digits.fold(0, u64::saturating_add)
 }
 
 /// What showing a value as text takes beside its bytes: of a varint or decimal, in units; of any other 0.

@@ -24,7 +24,7 @@ use super::list_changes::ListOpPlan;
 use super::record::check_bytes;
 use crate::bind::{Bindings, StatementTime, UUID_EPOCH_TICKS};
 use crate::error::{Error, Result};
-use crate::expr::{Evaluated, Term};
+use crate::expr::{Evaluated, ExpressionWork, OrderWork, Term};
 
 /// One step of a write to one column.
 #[derive(Clone, Debug, PartialEq)]
@@ -236,13 +236,13 @@ impl Elements {
             CellOp::Remove(term) => return self.remove(&cell.ty, term, bindings),
             CellOp::Put(key, term) => {
                 let key = key.eval(bindings)?;
-                let path = key_path(&cell.ty, &key)?;
+                let path = key_path(&cell.ty, &key, &bindings.work)?;
                 return self.put(path, term, bindings);
             }
             CellOp::RemoveKey(key) => {
                 let key = key.eval(bindings)?;
                 if key != Evaluated::Unset || matches!(cell.ty, CqlType::Map { .. }) {
-                    self.push(key_path(&cell.ty, &key)?, None);
+                    self.push(key_path(&cell.ty, &key, &bindings.work)?, None);
                 }
                 return Ok(());
             }
@@ -256,7 +256,9 @@ impl Elements {
             self.cleared = Some(stamp.timestamp - 1);
         }
         match value {
-            Evaluated::Bytes(value) => self.add(&cell.ty, &value, position, &stamp.time),
+            Evaluated::Bytes(value) => {
+                self.add(&cell.ty, &value, (position, &stamp.time), &bindings.work)
+            }
             Evaluated::Null | Evaluated::Unset => Ok(()),
         }
     }
@@ -276,19 +278,21 @@ impl Elements {
         &mut self,
         ty: &CqlType,
         value: &[u8],
-        end: ListEnd,
-        time: &StatementTime<'_>,
+        (end, time): (ListEnd, &StatementTime<'_>),
+        work: &ExpressionWork,
     ) -> Result<()> {
         match ty {
             CqlType::Set { element, .. } => {
+                let paths = Paths::new(element, work);
                 for item in collection_elements(value)? {
-                    self.push(ordered_path(element, item?)?, Some(Vec::new()));
+                    self.push(paths.of(item?)?, Some(Vec::new()));
                 }
             }
             CqlType::Map { key, .. } => {
+                let paths = Paths::new(key, work);
                 let mut items = collection_elements(value)?.doubled();
                 while let Some(item) = items.next() {
-                    let path = ordered_path(key, item?)?;
+                    let path = paths.of(item?)?;
                     let value = items.next().ok_or(model::Error::Malformed("map"))??;
                     self.push(path, Some(value.to_vec()));
                 }
@@ -321,8 +325,9 @@ impl Elements {
             CqlType::Map { key, .. } => key,
             _ => unreachable!("prepare refuses it"),
         };
+        let paths = Paths::new(element, &bindings.work);
         for item in collection_elements(value)? {
-            self.push(ordered_path(element, item?)?, None);
+            self.push(paths.of(item?)?, None);
         }
         Ok(())
     }
@@ -358,26 +363,42 @@ pub(super) fn list_path(uuid: &[u8; 16], end: ListEnd, index: u32) -> Vec<u8> {
     path
 }
 
-fn ordered_path(ty: &CqlType, value: &[u8]) -> Result<Path> {
-    let mut bytes = Vec::with_capacity(value.len() + 4);
-    ordered::encode(ty, value, &mut bytes)?;
-    if !ty.has_scale() {
-        return Ok(bytes.into());
-    }
-    let mut given = Vec::with_capacity(value.len());
-    ordered::decode(ty, &mut Reader::new(&bytes), &mut given)?;
-    Ok(Path { bytes, written: (given != value).then(|| value.to_vec()) })
+/// How the keys of one type become paths. What that takes is counted before.
+struct Paths<'p> {
+    ty: &'p CqlType,
+    order_work: OrderWork,
+    work: &'p ExpressionWork,
 }
 
-/// The path of the element with this key.
-fn key_path(ty: &CqlType, key: &Evaluated<'_>) -> Result<Path> {
+impl<'p> Paths<'p> {
+    fn new(ty: &'p CqlType, work: &'p ExpressionWork) -> Paths<'p> {
+        Paths { ty, order_work: OrderWork::of(ty), work }
+    }
+
+    /// The path of the element with this key.
+    fn of(&self, key: &[u8]) -> Result<Path> {
+        self.work.take_key_of(self.order_work, self.ty, key)?;
+        let mut bytes = Vec::with_capacity(key.len() + 4);
+        ordered::encode(self.ty, key, &mut bytes)?;
+        if !self.order_work.has_decimals {
+            return Ok(bytes.into());
+        }
+        // A decimal comes back in another scale.
+        let mut given = Vec::with_capacity(key.len());
+        ordered::decode(self.ty, &mut Reader::new(&bytes), &mut given)?;
+        Ok(Path { bytes, written: (given != key).then(|| key.to_vec()) })
+    }
+}
+
+/// The path of the element with this key, a value that a term has.
+fn key_path(ty: &CqlType, key: &Evaluated<'_>, work: &ExpressionWork) -> Result<Path> {
     let (of, what) = match ty {
         CqlType::Set { element, .. } => (element, "set element"),
         CqlType::Map { key, .. } => (key, "map key"),
         _ => unreachable!("prepare refuses it"),
     };
     match key {
-        Evaluated::Bytes(key) => ordered_path(of, key),
+        Evaluated::Bytes(key) => Paths::new(of, work).of(key),
         Evaluated::Null => Err(Error::invalid(format!("Invalid null {what}"))),
         Evaluated::Unset => Err(Error::invalid(format!("Invalid unset {what}"))),
     }

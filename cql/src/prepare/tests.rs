@@ -10,6 +10,7 @@ mod groups;
 mod indexes;
 mod lists;
 mod nearest;
+mod ordered_forms;
 mod reading;
 mod refusals;
 mod writing;

@@ -22,7 +22,7 @@ use super::restrictions::{Bound, ColumnRestriction, Kind, Restrictions, TupleRes
 use super::{FilterTemplate, StatementKind, ValueSet, Values, check_before_empty, filter};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
-use crate::expr::Evaluated;
+use crate::expr::{Evaluated, ExpressionWork};
 
 /// A restriction of clustering columns, the first of them at `first`.
 #[derive(Clone, Debug, PartialEq)]
@@ -230,7 +230,7 @@ impl RowChoice {
             };
             for (term, column) in terms.iter().zip(&table.clustering()[*first..]) {
                 let value = term.eval(bindings)?;
-                key.put(column, value.required(&column.name)?)?;
+                key.put(column, value.required(&column.name)?, &bindings.work)?;
             }
         }
         key.put_nulls(self.left_out);
@@ -289,7 +289,7 @@ impl RowChoice {
                     check_total(total)?;
                     let mut key = prefix.clone();
                     for (column, value) in columns.iter().zip(values) {
-                        key.put(column, value)?;
+                        key.put(column, value, &bindings.work)?;
                     }
                     longer.push(key);
                 }
@@ -326,7 +326,7 @@ impl RowChoice {
                 if prefixes.len() > 1 || columns.len() > 1 {
                     check_total(piece_bytes(&prefixes, &values))?;
                 }
-                let half = Half { columns, values: &values, side, bound };
+                let half = Half { columns, values: &values, side, bound, work: &bindings.work };
                 let mut pieces = Vec::new();
                 for prefix in &prefixes {
                     half.put_pieces(&prefix.clustering, &mut pieces)?;
@@ -380,7 +380,8 @@ impl RowKey {
     }
 
     /// Appends the value of the next column.
-    fn put(&mut self, column: &Column, value: &[u8]) -> Result<()> {
+    fn put(&mut self, column: &Column, value: &[u8], work: &ExpressionWork) -> Result<()> {
+        work.take_key(&column.ty, value)?;
         self.bytes += value.len();
         Written::put(column, value, &mut self.written);
         Ok(encode_component(&column.ty, column.descending, value, &mut self.clustering)?)
@@ -439,6 +440,7 @@ struct Half<'b> {
     values: &'b [Cow<'b, [u8]>],
     side: Side,
     bound: &'b Bound,
+    work: &'b ExpressionWork,
 }
 
 impl Half<'_> {
@@ -446,6 +448,7 @@ impl Half<'_> {
     fn put_pieces(&self, prefix: &[u8], pieces: &mut Vec<Slice>) -> Result<()> {
         let mut at = prefix.to_vec();
         for (column, value) in self.columns.iter().zip(self.values) {
+            self.work.take_key(&column.ty, value)?;
             let before = at.clone();
             encode_component(&column.ty, column.descending, value, &mut at)?;
             // Storage runs downwards where the column descends.

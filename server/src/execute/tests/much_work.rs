@@ -116,6 +116,20 @@ fn a_short_write_that_takes_much_work_is_bound_beside_its_core() {
     assert_eq!(bench.bound_beside(), 3);
 }
 
+/// Before: a path counted as an element, however many digits its decimal had: 550 of 16 KB held a core for 2 s.
+#[test]
+fn a_write_with_long_decimals_in_its_keys_is_bound_beside_its_core() {
+    let mut bench = Bench::with_rows_to_delete();
+    bench.query("CREATE TABLE ks.m (k int PRIMARY KEY, m map<decimal, int>)");
+    let decimal = |bytes: usize| [&int(0)[..], &vec![7; bytes]].concat();
+    let id = bench.prepare("UPDATE ks.m SET m[?] = 1 WHERE k = 1");
+    assert_eq!(bench.execute_bytes(&id, &[&decimal(1_000)]), "void");
+    assert_eq!(bench.bound_beside(), 0, "a short one");
+    assert_eq!(bench.execute_bytes(&id, &[&decimal(16_000)]), "void");
+    assert_eq!(bench.bound_beside(), 1);
+    assert_eq!(bench.query("SELECT collection_count(m) FROM ks.m"), "2");
+}
+
 #[test]
 fn a_conditional_write_that_takes_much_work_is_bound_beside_its_core() {
     let mut bench = Bench::with_rows_to_delete();

@@ -1,0 +1,113 @@
+//! What the ordered form of keys takes is counted: of rows, of elements, and of what rows are sought by
+//! (`expr/work.rs`).
+
+use super::*;
+use crate::limits::EXPRESSION_WORK_MAX;
+
+const TOO_MUCH_WORK: &str = "one row or statement takes more than";
+
+/// A decimal of so many bytes.
+fn decimal(bytes: usize) -> Vec<u8> {
+    [vec![0; 4], vec![7; bytes - 4]].concat()
+}
+
+/// A list, set or map of these, each of which has its length before it.
+fn collection(count: usize, items: &[&[u8]]) -> Vec<u8> {
+    let mut value = int(count as i32).to_vec();
+    for item in items {
+        value.extend_from_slice(&int(item.len() as i32));
+        value.extend_from_slice(item);
+    }
+    value
+}
+
+/// Before: a path counted as an element and a clustering key as a row, whatever their decimals had: 550 keys of 16 KB
+/// in an UPDATE, or a BEGIN BATCH of as many rows, took a core 2 s in the step that took the request.
+#[test]
+fn writes_count_the_digits_of_decimals_in_keys() {
+    let mut db = Database::with("k int, c decimal, v int, PRIMARY KEY (k, c)");
+    db.ok("CREATE TABLE e (k int PRIMARY KEY, m map<decimal, int>, s set<decimal>, \
+           f map<frozen<list<decimal>>, int>)");
+    let long = decimal(16_000);
+    let (map, set) = (collection(1, &[&long, &int(1)]), collection(1, &[&long]));
+    for (write, value) in [
+        ("UPDATE e SET m[?] = 1 WHERE k = 1", &long),
+        ("DELETE m[?] FROM e WHERE k = 1", &long),
+        ("UPDATE e SET m = ? WHERE k = 1", &map),
+        ("UPDATE e SET m = m + ? WHERE k = 1", &map),
+        ("UPDATE e SET m = m - ? WHERE k = 1", &set),
+        ("UPDATE e SET s = s + ? WHERE k = 1", &set),
+        ("UPDATE e SET f[?] = 1 WHERE k = 1", &set),
+        ("INSERT INTO t (k, c) VALUES (1, ?)", &long),
+        ("DELETE FROM t WHERE k = 1 AND c IN (?, 1)", &long),
+        ("DELETE FROM t WHERE k = 1 AND c > ?", &long),
+    ] {
+        let bind = |times: usize| {
+            let text = format!("BEGIN BATCH {} APPLY BATCH", format!("{write};").repeat(times));
+            db.bind_counted(&text, &bound(&vec![Value::Bytes(value); times]), &mut Vec::new())
+        };
+        let (taken, work) = bind(1);
+        taken.expect(write);
+        assert!((2_000_000..3_000_000).contains(&work), "{work} units: {write}");
+        let (refused, _) = bind(20);
+        let refused = refused.expect_err(write).to_string();
+        assert!(refused.starts_with(TOO_MUCH_WORK), "{write}: {refused}");
+    }
+}
+
+/// Before: what reads seek in a partition counted as nothing: 128 decimals of 16 KB in an IN took a core 0.5 s.
+#[test]
+fn reads_count_the_digits_of_decimals_in_clustering_keys() {
+    let mut db = Database::with("k int, c decimal, d decimal, PRIMARY KEY (k, c, d)");
+    let long = decimal(16_000);
+    let all = collection(128, &[&long[..]; 128]);
+    let prefixes = (1..=20).map(|c| c.to_string()).collect::<Vec<_>>().join(", ");
+    for (rows, few, many) in [
+        ("c IN ?", collection(8, &[&long[..]; 8]), all),
+        (&format!("c IN ({prefixes}) AND d > ?"), decimal(1_000), long.clone()),
+        (&format!("c IN ({prefixes}) AND d = ?"), decimal(1_000), long),
+    ] {
+        let text = format!("SELECT c FROM t WHERE k = 1 AND {rows}");
+        assert_eq!(db.run(&text, &bound(&[Value::Bytes(&few)])), Ok(String::new()), "{rows}");
+        let refused = db.run(&text, &bound(&[Value::Bytes(&many)])).expect_err(rows).to_string();
+        assert!(refused.starts_with(TOO_MUCH_WORK), "{rows}: {refused}");
+    }
+}
+
+/// Before: the type of a key was walked for each element that was written, and counted as nothing.
+#[test]
+fn writes_count_the_types_in_the_type_of_a_key() {
+    let fields = vec!["int"; 2_000].join(", ");
+    let db = Database::with(&format!("k int PRIMARY KEY, m map<frozen<tuple<{fields}>>, int>"));
+    let null = int(-1);
+    let map = collection(2, &[&null, &int(1), &[int(4), int(1)].concat(), &int(1)]);
+    for (set, value, keys) in [("m[?] = 1", &null[..], 1), ("m = m + ?", &map, 2)] {
+        let text = format!("UPDATE t SET {set} WHERE k = 1");
+        let values = bound(&[Value::Bytes(value)]);
+        let (taken, work) = db.bind_counted(&text, &values, &mut Vec::new());
+        taken.expect(set);
+        assert!((8_000 * keys..8_000 * keys + 2_000).contains(&work), "{work} units: {set}");
+    }
+}
+
+/// Keys of other types, and those of many short decimals, take about as much as they have bytes, or nothing.
+#[test]
+fn keys_without_long_decimals_count_little() {
+    let db = Database::with("k int, i int, t text, d decimal, v int, PRIMARY KEY (k, i, t, d)");
+    let short = decimal(12);
+    let row = "INSERT INTO t (k, i, t, d, v) VALUES (1, 1, ?, ?, 1)";
+    let work_of = |text: &[u8]| {
+        let values = bound(&[Value::Bytes(text), Value::Bytes(&short)]);
+        let (taken, work) = db.bind_counted(row, &values, &mut Vec::new());
+        taken.expect(row);
+        work
+    };
+    assert_eq!(work_of(b"a"), work_of(&[b'a'; 31]), "short keys are counted with their row");
+    assert_eq!(work_of(&[b'a'; 6_000]) - work_of(b"a"), 1_500);
+    let db = Database::with("k int, c frozen<list<decimal>>, PRIMARY KEY (k, c)");
+    let many = collection(3_800, &[&short[..]; 3_800]);
+    let row = "INSERT INTO t (k, c) VALUES (1, ?)";
+    let (taken, work) = db.bind_counted(row, &bound(&[Value::Bytes(&many)]), &mut Vec::new());
+    taken.expect(row);
+    assert!(work < EXPRESSION_WORK_MAX / 512, "{work} units");
+}
