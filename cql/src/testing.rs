@@ -71,6 +71,8 @@ pub(crate) struct Database {
     pub(crate) pages: Cell<u32>,
     /// What the expressions of the last row that was read took (`RowSink::row_work`).
     pub(crate) row_work: Cell<usize>,
+    /// What the answer and the open group of the last page took (`ResultEncoder::held_bytes`).
+    pub(crate) held_bytes: Cell<usize>,
     timestamp_us: i64,
     ids: CountingIds,
     partitions: BTreeMap<(TableId, Token, Vec<u8>), Partition>,
@@ -88,6 +90,7 @@ impl Database {
             page_rows: None,
             pages: Cell::new(0),
             row_work: Cell::new(0),
+            held_bytes: Cell::new(0),
             timestamp_us: 1_000_000,
             ids: CountingIds::default(),
             partitions: BTreeMap::new(),
@@ -330,6 +333,7 @@ impl Database {
                 }
             }
             self.row_work.set(encoder.row_work());
+            self.held_bytes.set(encoder.held_bytes());
             let groups_end = encoder.groups_end();
             let rows = encoder.finish()?;
             show(plan, rows, &out, &mut shown);

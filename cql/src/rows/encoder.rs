@@ -93,7 +93,7 @@ pub struct ResultEncoder<'a> {
     row_at: usize,
     /// The last row was taken back: it is the first of the next page.
     is_cut: bool,
-    /// Bytes that the open group keeps.
+    /// Bytes that the open group keeps: values, and the states of its aggregates.
     group_bytes: usize,
     once: Vec<Option<Vec<u8>>>,
     /// What the expressions of the last row have taken, those of the groups that it ended included.
@@ -383,9 +383,10 @@ impl<'a> ResultEncoder<'a> {
         let accumulators = if grouping.current.is_some() {
             &grouping.accumulators
         } else {
-            empty = new_accumulators(self.selection);
+            empty = new_accumulators(self.selection, &self.work)?;
             &empty
         };
+        self.work.take_aggregates(accumulators.len())?;
         let results = accumulators.iter().map(|one| one.finish(&self.time));
         let aggregates: Vec<Option<Vec<u8>>> = results.collect::<Result<_>>()?;
         let nothing = vec![None; self.selection.firsts.len()];

@@ -65,6 +65,11 @@ impl Accumulator {
         }
     }
 
+    /// What making it has taken, in units of work: the type of its values was walked.
+    pub(crate) fn work_of_type(&self) -> u64 {
+        self.order_work.of_type()
+    }
+
     /// Whether a user made the aggregate: it takes as many values as that one has arguments.
     pub fn is_user(&self) -> bool {
         self.user.is_some()
@@ -102,7 +107,8 @@ impl Accumulator {
         self.add(value)
     }
 
-    /// What taking a value takes, in units of work: of numbers of fixed width, and of what is only counted, nothing.
+    /// What taking a value takes beside the row, in units of work: of numbers of fixed width, and of what is only
+    /// counted, nothing.
     #[inline]
     fn work_of_add(&self, value: Option<&[u8]>) -> u64 {
         let Some(value) = value else { return 0 };

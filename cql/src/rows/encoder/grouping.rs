@@ -5,7 +5,8 @@
 //!                          └──────────────────────────────► add: each aggregate takes its argument
 //! ```
 //!
-//! Invariant: the values that an open group keeps have no more bytes than a result may have (`check_result_bytes`).
+//! Invariant: the values that an open group keeps have no more bytes than a result may have (`check_result_bytes`). The
+//! states themselves are counted with them as memory, and bounded by the text of the statement.
 //!
 //! Not here: where a group ends and its row is written (`encoder.rs`), groups of several cores (`part.rs`), the state of
 //! one aggregate (`expr/function/aggregate.rs`).
@@ -87,7 +88,7 @@ impl Grouping {
         self.last.get_or_insert_with(Resume::at_start).advance(partition, clustering);
     }
 
-    /// Adds a row, which begins the group if none is open. Gives the bytes that the group keeps.
+    /// Adds a row, which begins the group if none is open. Gives the bytes of memory that the group keeps.
     pub(super) fn add(
         &mut self,
         selection: &Selection,
@@ -96,7 +97,7 @@ impl Grouping {
     ) -> Result<usize> {
         if self.current.is_none() {
             self.current = Some(key);
-            self.accumulators = new_accumulators(selection);
+            self.accumulators = new_accumulators(selection, view.work())?;
             self.firsts.clear();
             self.first_bytes = 0;
             for first in &selection.firsts {
@@ -106,6 +107,7 @@ impl Grouping {
                 self.firsts.push(value);
             }
         }
+        view.work().take_aggregates(self.accumulators.len())?;
         let mut bytes = self.first_bytes;
         for (accumulator, (_, arguments)) in self.accumulators.iter_mut().zip(&selection.aggregates)
         {
@@ -124,13 +126,23 @@ impl Grouping {
             bytes += accumulator.bytes();
             check_result_bytes(bytes)?;
         }
-        Ok(bytes)
+        Ok(bytes + size_of_val(&self.accumulators[..]))
     }
 }
 
 /// The states of the aggregates of a selection before the first row.
-pub(super) fn new_accumulators(selection: &Selection) -> Vec<Accumulator> {
-    selection.aggregates.iter().map(|(signature, _)| Accumulator::new(signature)).collect()
+pub(super) fn new_accumulators(
+    selection: &Selection,
+    work: &ExpressionWork,
+) -> Result<Vec<Accumulator>> {
+    work.take_aggregates(selection.aggregates.len())?;
+    let mut accumulators = Vec::with_capacity(selection.aggregates.len());
+    for (signature, _) in &selection.aggregates {
+        let accumulator = Accumulator::new(signature);
+        work.take(accumulator.work_of_type())?;
+        accumulators.push(accumulator);
+    }
+    Ok(accumulators)
 }
 
 /// What terms read when a group ends.

@@ -94,8 +94,9 @@ impl ResultEncoder<'_> {
             }
             None => later,
         };
-        self.group_bytes = open.bytes();
-        check_result_bytes(self.group_bytes)?;
+        let bytes = open.bytes();
+        check_result_bytes(bytes)?;
+        self.group_bytes = bytes + size_of_val(&open.accumulators[..]);
         let OpenGroup { accumulators, firsts, first_bytes } = open;
         grouping.current = Some(Vec::new());
         (grouping.accumulators, grouping.firsts, grouping.first_bytes) =

@@ -280,3 +280,38 @@ fn a_reader_is_told_of_walks_over_the_static_row() {
         assert!((cells..=10 * cells + 10).contains(&work), "{selected}: {work}");
     }
 }
+
+/// Before: aggregates of numbers of fixed width and counts took nothing: 52,000 of them took a core 3 ms a row, of
+/// which it read 512 in one step. Their states counted as nothing, too: 15 MB of the memory of answers.
+#[test]
+fn a_reader_is_told_of_many_aggregates_and_of_their_memory() {
+    const MANY: usize = 1_000;
+    let mut db = Database::with("k int, c int, v int, PRIMARY KEY (k, c)");
+    (1..=3).for_each(|c| drop(db.ok(&format!("INSERT INTO t (k, c, v) VALUES (1, {c}, 1)"))));
+    for one in ["count(v)", "count(*)", "sum(v)", "max(v)"] {
+        let mut told = |selected: &str, rows: &str| {
+            db.ok(&format!("SELECT {selected} FROM t {rows}"));
+            (db.row_work.get(), db.held_bytes.get())
+        };
+        let many = vec![one; MANY].join(", ");
+        let (work, bytes) = told(&many, "WHERE k = 1");
+        assert!((4 * MANY..=16 * MANY).contains(&work), "{one}: {work}");
+        assert!((200 * MANY..=1_000 * MANY).contains(&bytes), "{one}: {bytes}");
+        // Each row ends a group and begins another one.
+        let (of_groups, _) = told(&many, "WHERE k = 1 GROUP BY k, c");
+        assert!(of_groups >= 2 * work, "{one}: {of_groups}");
+        let (work, bytes) = told(one, "");
+        assert!(work <= 16 && bytes <= 1_000, "{one}: {work}, {bytes}");
+    }
+}
+
+/// Before: each state of an aggregate walked the type of its values, and that counted as nothing.
+#[test]
+fn states_of_aggregates_count_the_types_in_their_type() {
+    let fields = vec!["int"; 2_000].join(", ");
+    let mut db = Database::with(&format!("k int PRIMARY KEY, u frozen<tuple<{fields}>>"));
+    db.ok("INSERT INTO t (k) VALUES (1)");
+    check_limit("8,000 units each", (100, 4_400), |times| {
+        select(&mut db, ("max(u)", times), 1, &[])
+    });
+}
