@@ -1,7 +1,7 @@
 //! The compiled statements of one core, bounded by bytes.
 //!
 //! ```text
-//! PREPARE ──► young ──(half the bound is full)──► old ──► forgotten
+//! PREPARE ──► young ──(half the bound is full)──► old ──► forgotten ──► dropped, a few with each that comes
 //!               ▲───────────── used again ─────────┘
 //! ```
 //!
@@ -14,8 +14,9 @@
 //! the old version of its table in memory.
 //!
 //! Invariants
-//! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the
-//!    statement that fills it.
+//! 1. `young + old + forgotten ≤ bytes_max`, and one statement more: each generation holds less than half of it before
+//!    the statement that fills it, and of what was forgotten twice the bytes of each statement that comes are dropped.
+//!    To drop tens of thousands of statements in one step takes tens of milliseconds.
 //! 2. A statement compiled against a table that has changed since is not found.
 
 use std::rc::Rc;
@@ -40,6 +41,8 @@ type Generation<S> = HashMap<StatementId, Kept<S>, foldhash::fast::RandomState>;
 pub(crate) struct PreparedCache<S> {
     young: Generation<S>,
     old: Generation<S>,
+    /// What is not found any more, and not dropped yet.
+    forgotten: Vec<Kept<S>>,
     young_bytes: usize,
     bytes_max: usize,
     /// Number of the schema by which all of them were checked last.
@@ -50,7 +53,8 @@ impl<S> PreparedCache<S> {
     /// An empty cache.
     pub(crate) fn new(bytes_max: usize) -> PreparedCache<S> {
         let (young, old) = (Generation::default(), Generation::default());
-        PreparedCache { young, old, young_bytes: 0, bytes_max, checked_at_schema: 0 }
+        let (forgotten, young_bytes, checked_at_schema) = Default::default();
+        PreparedCache { young, old, forgotten, young_bytes, bytes_max, checked_at_schema }
     }
 
     /// The statement, if it is known and still valid by the schema of this number, which `is_valid` knows.
@@ -101,9 +105,25 @@ impl<S> PreparedCache<S> {
             self.young_bytes -= before.bytes;
         }
         self.young_bytes += bytes;
+        self.drop_some(bytes);
         if self.young_bytes > self.bytes_max / 2 {
-            self.old = std::mem::take(&mut self.young);
+            let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            self.forgotten.extend(old.into_values());
             self.young_bytes = 0;
+        }
+    }
+
+    /// Drops twice so many bytes of what was forgotten, and a statement at least.
+    fn drop_some(&mut self, bytes: usize) {
+        let mut left = 2 * bytes;
+        while let Some(kept) = self.forgotten.pop() {
+            if kept.bytes >= left {
+                break;
+            }
+            left -= kept.bytes;
+        }
+        if self.forgotten.is_empty() {
+            self.forgotten = Vec::new();
         }
     }
 
@@ -114,11 +134,12 @@ impl<S> PreparedCache<S> {
         }
         self.checked_at_schema = schema;
         for generation in [&mut self.old, &mut self.young] {
-            generation.retain(|_, kept| {
+            let invalid = generation.extract_if(|_, kept| {
                 let valid = kept.valid_at_schema == schema || is_valid(&kept.statement);
                 kept.valid_at_schema = schema;
-                valid
+                !valid
             });
+            self.forgotten.extend(invalid.map(|(_, kept)| kept));
         }
         self.young_bytes = self.young.values().map(|kept| kept.bytes).sum();
     }
@@ -154,6 +175,28 @@ mod tests {
         assert_eq!(get(&mut cache, 1), None);
         assert_eq!(get(&mut cache, 59), Some(59));
         assert_eq!(get(&mut cache, 99), None);
+    }
+
+    /// Before: a generation was dropped with the statement that filled the next one, and all that a change of the schema
+    /// made invalid at once.
+    #[test]
+    fn what_is_forgotten_is_dropped_a_few_at_a_time() {
+        let mut cache = PreparedCache::new(2000);
+        let mut all: Vec<Rc<u8>> = Vec::new();
+        let in_memory = |all: &[Rc<u8>]| all.iter().filter(|one| Rc::strong_count(one) > 1).count();
+        for n in 0..250 {
+            let before = in_memory(&all);
+            all.push(Rc::new(n));
+            cache.put(id(n), all[usize::from(n)].clone(), 10, 1);
+            let now = in_memory(&all);
+            assert!(now + 1 >= before && now <= 202, "{before} and then {now} with {n}");
+        }
+        let before = in_memory(&all);
+        cache.check_all(2, |_| false);
+        assert_eq!((in_memory(&all), cache.iter().count()), (before, 0));
+        let new = Rc::new(0);
+        cache.put(id(250), new, 10, 2);
+        assert_eq!(in_memory(&all), before - 2);
     }
 
     #[test]
