@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(get(&mut cache, 99), None);
     }
 
-    /// Before: a generation was dropped with the statement that filled the next one, and all that a change of the schema
-    /// made invalid at once.
+    /// Before: a generation was dropped with the statement that filled the next one, and all that a change of the
+    /// schema made invalid at once.
     #[test]
     fn what_is_forgotten_is_dropped_a_few_at_a_time() {
         let mut cache = PreparedCache::new(2000);
