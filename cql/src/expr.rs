@@ -246,12 +246,10 @@ impl Term {
             Kind::Call(signature, arguments) => signature.eval(arguments, env),
             Kind::Field(inner, index) => {
                 let path = u16::try_from(*index).map(u16::to_be_bytes);
-                let value = match (&inner.kind, path) {
-                    (Kind::Row(source @ Source::Elements(..)), Ok(path)) => {
-                        env.elements_between(source, Some(&path), Some(&path))?
-                    }
-                    _ => inner.eval(env)?,
-                };
+                if let (Kind::Row(source @ Source::Elements(..)), Ok(path)) = (&inner.kind, path) {
+                    return env.element_at(source, &path);
+                }
+                let value = inner.eval(env)?;
                 let Some(value) = value.bytes() else { return Ok(Evaluated::Null) };
                 let field = tuple_fields(value).nth(*index).transpose()?.flatten();
                 if let Some(field) = field {

@@ -139,6 +139,11 @@ pub trait Env {
         unreachable!("only rows have columns")
     }
 
+    /// The value of the element of a column stored by element at a path. Null if there is none.
+    fn element_at<'e>(&'e self, _source: &'e Source, _path: &[u8]) -> Result<Evaluated<'e>> {
+        unreachable!("only rows have columns")
+    }
+
     /// The result of an aggregate.
     fn aggregate(&self, _slot: usize) -> Option<&[u8]> {
         unreachable!("only groups have aggregates")

@@ -70,6 +70,14 @@ impl Env for RowView<'_> {
         self.parts.work.take_collected(collection.as_ref().map_or(0, Vec::len))?;
         Ok(Evaluated::made_or_null(collection))
     }
+
+    fn element_at<'e>(&'e self, source: &'e Source, path: &[u8]) -> Result<Evaluated<'e>> {
+        let Source::Elements(column, place, _) = source else {
+            unreachable!("no other column has elements")
+        };
+        let mut cells = self.elements(*column, *place, (Some(path), Some(path)));
+        Ok(Evaluated::lent_or_null(cells.next().map(|cell| cell.value)))
+    }
 }
 
 impl RowView<'_> {
