@@ -72,7 +72,7 @@ fn select(table: &Table, number: i32) -> ReadCommand {
     let values: Vec<Box<[u8]>> = values;
     let lookup = table.indexes()[0].lookup(table, Operator::Contains, &values).unwrap().unwrap();
     let target = FilterTarget::Value(column);
-    let filter = Filter { target, operator: Operator::Contains, values, analysis: Analysis::NONE };
+    let filter = Filter::new(target, Operator::Contains, values, Analysis::NONE);
     ReadCommand { filters: vec![filter], lookups: vec![lookup], ..select_all(LATER_S) }
 }
 

@@ -90,12 +90,8 @@ fn select(table: &Table, operator: Operator, value: i32) -> ReadCommand {
     let index = &table.indexes()[0];
     let values: Vec<Box<[u8]>> = vec![value.to_be_bytes().into()];
     let lookup = index.lookup(table, operator, &values).unwrap().unwrap();
-    let filter = Filter {
-        target: FilterTarget::Value(index.column),
-        operator,
-        values,
-        analysis: Analysis::NONE,
-    };
+    let target = FilterTarget::Value(index.column);
+    let filter = Filter::new(target, operator, values, Analysis::NONE);
     ReadCommand { filters: vec![filter], lookups: vec![lookup], ..select_all(LATER_S) }
 }
 

@@ -65,7 +65,7 @@ fn select(table: &Table) -> ReadCommand {
     let values: Vec<Box<[u8]>> = vec![5i32.to_be_bytes().into()];
     let lookup = index.lookup(table, operator, &values).unwrap().unwrap();
     let (target, analysis) = (FilterTarget::Value(index.column), Analysis::NONE);
-    let filters = vec![Filter { target, operator, values, analysis }];
+    let filters = vec![Filter::new(target, operator, values, analysis)];
     ReadCommand { filters, lookups: vec![lookup], ..select_all(LATER_S) }
 }
 

@@ -178,8 +178,7 @@ impl ReadCommand {
 
     /// Bytes that the values of the filters take in memory.
     pub fn filter_bytes(&self) -> usize {
-        let values = self.filters.iter().flat_map(|filter| &filter.values);
-        values.map(|value| size_of::<Box<[u8]>>() + value.len()).sum()
+        self.filters.iter().map(Filter::bytes).sum()
     }
 
     /// Bytes that the terms take in memory which indexes may look for.

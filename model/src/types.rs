@@ -325,9 +325,53 @@ impl CqlType {
         compared::of_integers(self, a, b).unwrap_or_else(|| Compared::new(self, b).order_of(a))
     }
 
-    /// Puts the values of an IN into order: by their order-preserving bytes, those that have none behind the others.
+    /// Puts the values of an IN into the order in which filters search them.
     pub fn sort(&self, values: &mut [Box<[u8]>]) {
         compared::sort(self, values);
+    }
+
+    /// Whether values are equal only if their bytes are. A number may be written in several ways, and the fields at the
+    /// end of a tuple may be left out.
+    pub(crate) fn equals_by_bytes(&self) -> bool {
+        match self {
+            CqlType::Ascii
+            | CqlType::Bigint
+            | CqlType::Blob
+            | CqlType::Counter
+            | CqlType::Date
+            | CqlType::Duration
+            | CqlType::Empty
+            | CqlType::Inet
+            | CqlType::Int
+            | CqlType::Smallint
+            | CqlType::Text
+            | CqlType::Time
+            | CqlType::Timestamp
+            | CqlType::Timeuuid
+            | CqlType::Tinyint
+            | CqlType::Uuid => true,
+            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
+                element.equals_by_bytes()
+            }
+            CqlType::Map { key, value, .. } => key.equals_by_bytes() && value.equals_by_bytes(),
+            CqlType::Boolean
+            | CqlType::Custom(_)
+            | CqlType::Decimal
+            | CqlType::Double
+            | CqlType::Float
+            | CqlType::Tuple(_)
+            | CqlType::Udt { .. }
+            | CqlType::Varint
+            | CqlType::Vector { .. } => false,
+        }
+    }
+
+    /// Whether values compare as numbers of 4 or 8 bytes.
+    pub(crate) fn is_integer(&self) -> bool {
+        matches!(
+            self,
+            CqlType::Int | CqlType::Bigint | CqlType::Counter | CqlType::Time | CqlType::Timestamp
+        )
     }
 
     /// Whether the order of values is that of their bytes.
@@ -408,7 +452,7 @@ pub mod vint;
 pub use check::{Elements, collection_elements, tuple_fields};
 pub use class::{class_name, parse_class};
 pub use compared::Compared;
-pub(crate) use compared::{encoded, is_among};
+pub(crate) use compared::{OrderedForm, encoded, is_among, of_integers};
 pub(crate) use custom::{ALIAS, STATIC_MARK};
 pub use custom::{Component, CustomType, Part, Parts};
 pub use hex::{hex, unhex};

@@ -19,6 +19,7 @@
 //!                         + 4 for each type in the type of its values, when a group begins
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a cell that is walked   4: of the static row, and of elements
+//! a value of a filter     what a key above takes, where filters compare its ordered form
 //! cells put together      the bytes / 16
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
@@ -219,7 +220,7 @@ impl ExpressionWork {
     }
 
     /// Counts a key, a value of this type, that is brought into the form by which it is ordered.
-    pub(super) fn take_form(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
+    pub(crate) fn take_form(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
         let order_work = OrderWork::of(ty);
         self.take(order_work.of_type().saturating_add(order_work.of_form(key)))
     }

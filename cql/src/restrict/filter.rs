@@ -4,7 +4,7 @@
 //!    its bounds, a tuple one for each column.
 //! 2. `FilterTemplate::eval_as_bound`, for an index lookup, evaluates the values when the statement is executed. The
 //!    pattern of a LIKE is read then, since it may be bound. The values of an IN are put into order. For rows
-//!    `eval_in_form` also brings the values into the form of the index.
+//!    `eval_in_form` also brings the values into the form of the index and into their ordered forms, which is counted.
 //! 3. `of_indexed` makes templates of all restrictions on columns with an index: the index may be asked with them, also
 //!    where a slice of clustering keys says the same. If the partitions are named, only filters are asked for.
 //!
@@ -47,9 +47,13 @@ impl FilterTemplate {
         self.column.id == column.id && self.operator == Operator::Equal
     }
 
-    /// The filter for rows, with the values in the form of the index ([`Filter::into_form`]).
+    /// The filter for rows, with the values in the form of the index and in order ([`Filter::into_form`]).
     pub fn eval_in_form(&self, bindings: &Bindings<'_>) -> Result<Filter> {
-        Ok(self.eval_as_bound(bindings)?.into_form(&self.column.ty))
+        let filter = self.eval_as_bound(bindings)?;
+        for (ty, value) in filter.values_to_order(&self.column.ty) {
+            bindings.work.take_form(ty, value)?;
+        }
+        Ok(filter.into_form(&self.column.ty))
     }
 
     /// The filter for an index lookup, with the values as they were bound: the index makes its terms of those.
@@ -79,7 +83,7 @@ impl FilterTemplate {
             Operator::In => (Operator::In, self.in_order(values)?),
             operator => (operator, values),
         };
-        Ok(Filter { target, operator, values, analysis: self.analysis })
+        Ok(Filter::new(target, operator, values, self.analysis))
     }
 
     /// What a LIKE looks for, and where: `%` stands for any text, at the ends of the pattern alone.

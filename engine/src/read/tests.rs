@@ -173,11 +173,13 @@ fn any_command() -> impl Strategy<Value = ReadCommand> {
     ];
     let limits = (prop_oneof![Just(u64::MAX), 0..9u64], prop_oneof![Just(u64::MAX), 1..4u64]);
     let filter = prop::option::weighted(0.3, any::<u8>()).prop_map(|value| {
-        let filter = |value| Filter {
-            target: FilterTarget::Value(ColumnId(3)),
-            operator: Operator::GreaterOrEqual,
-            values: vec![Box::from([value])],
-            analysis: model::schema::Analysis::NONE,
+        let filter = |value| {
+            Filter::new(
+                FilterTarget::Value(ColumnId(3)),
+                Operator::GreaterOrEqual,
+                vec![Box::from([value])],
+                model::schema::Analysis::NONE,
+            )
         };
         value.map(filter).into_iter().collect()
     });
@@ -262,12 +264,12 @@ fn a_full_page_that_has_looked_far_enough_takes_no_row_more() {
         let record = record(&world, &[]);
         let mut command = any_whole();
         command.limits.page_rows = 1;
-        command.filters = vec![Filter {
-            target: FilterTarget::Value(ColumnId(3)),
-            operator: Operator::GreaterOrEqual,
-            values: vec![Box::from([passes])],
-            analysis: model::schema::Analysis::NONE,
-        }];
+        command.filters = vec![Filter::new(
+            FilterTarget::Value(ColumnId(3)),
+            Operator::GreaterOrEqual,
+            vec![Box::from([passes])],
+            model::schema::Analysis::NONE,
+        )];
         let mut given = Taken::default();
         for page in 1..=2 {
             let end = read_record(&definition(), &record, &command, &mut given).unwrap();
@@ -405,12 +407,12 @@ fn a_long_read_asks_whether_to_pause() {
     let narrow: World = (0..=u8::MAX).map(|key| (key, (None, [(0, 1)].into()))).collect();
     let whole = any_whole();
     let mut refusing = any_whole();
-    refusing.filters = vec![Filter {
-        target: FilterTarget::Value(ColumnId(3)),
-        operator: Operator::GreaterOrEqual,
-        values: vec![Box::from([2])],
-        analysis: model::schema::Analysis::NONE,
-    }];
+    refusing.filters = vec![Filter::new(
+        FilterTarget::Value(ColumnId(3)),
+        Operator::GreaterOrEqual,
+        vec![Box::from([2])],
+        model::schema::Analysis::NONE,
+    )];
     let at_least = 256 / READ_QUANTUM_ROWS;
     for (world, command) in
         [(&wide, &whole), (&wide, &refusing), (&narrow, &whole), (&narrow, &refusing)]

@@ -76,12 +76,12 @@ fn a_lookup_is_made_where_it_costs_less_than_a_scan() {
         assert!(!is_looked_up(&engine, &limited(eighth.clone(), 1)).await);
         // With another condition it is not known how many candidates are read.
         let mut other = limited(eighth, 1);
-        other.filters.push(Filter {
-            target: FilterTarget::Clustering(0),
-            operator: Operator::Equal,
-            values: vec![99i32.to_be_bytes().into()],
-            analysis: Analysis::NONE,
-        });
+        other.filters.push(Filter::new(
+            FilterTarget::Clustering(0),
+            Operator::Equal,
+            vec![99i32.to_be_bytes().into()],
+            Analysis::NONE,
+        ));
         assert!(is_looked_up(&engine, &other).await);
     });
 }

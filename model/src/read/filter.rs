@@ -5,7 +5,8 @@
 //! 1. `Filter::matches` finds the value that the filter looks at: in the partition key, the clustering key, the static
 //!    row, or the row.
 //! 2. If the column has an index with an analysis, the value is brought into its form. What it is compared with was
-//!    brought there once (`Filter::into_form`), and not for each row.
+//!    brought there once (`Filter::into_form`), and not for each row; then into its ordered form, where bytes do not
+//!    compare as values do.
 //! 3. `Operator::accepts` compares one value by its type; among the values of an IN, which are in order, it is searched
 //!    (`types/compared.rs`). `accepts_cells` looks at a collection whose elements are cells: a key or an element of a
 //!    set is compared as a path, by its order-preserving bytes.
@@ -18,13 +19,16 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::PartitionRef;
 use crate::Result;
 use crate::key;
 use crate::row::{Cell, RowRef};
 use crate::schema::{Analysis, Column, ColumnId, ColumnKind, Table};
-use crate::types::{Compared, CqlType, collection_elements, encoded, is_among};
+use crate::types::{
+    Compared, CqlType, OrderedForm, collection_elements, encoded, is_among, of_integers,
+};
 
 /// What a condition looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +108,22 @@ pub struct Filter {
     pub values: Vec<Box<[u8]>>,
     /// The form in which texts compare: that of the index which the column has.
     pub analysis: Analysis,
+    /// The ordered forms of the values, from [`into_form`](Filter::into_form) on; none if none is needed. Clones share
+    /// them.
+    ordered: Arc<[OrderedForm]>,
 }
 
 impl Filter {
+    /// A filter with its values as they were bound.
+    pub fn new(
+        target: FilterTarget,
+        operator: Operator,
+        values: Vec<Box<[u8]>>,
+        analysis: Analysis,
+    ) -> Filter {
+        Filter { target, operator, values, analysis, ordered: Arc::default() }
+    }
+
     /// The column that it looks at, if the table has it.
     pub fn column<'t>(&self, table: &'t Table) -> Option<&'t Column> {
         match self.target {
@@ -117,21 +134,53 @@ impl Filter {
     }
 
     /// The filter, ready for rows of a column of type `ty`: its values are brought from the bound form into that of the
-    /// index. To be called once, since the form of a form may differ.
+    /// index, and into their ordered forms. To be called once, since the form of a form may differ.
     pub fn into_form(mut self, ty: &CqlType) -> Filter {
-        if self.analysis.is_none() {
-            return self;
+        if !self.analysis.is_none() {
+            self.analyse(ty);
         }
+        if self.values_to_order(ty).next().is_some() {
+            let forms = self.values.iter().enumerate().map(|(index, value)| {
+                let ty = self.operator.ordered_type(ty, index);
+                ty.map_or(OrderedForm::Unmade, |ty| OrderedForm::of(ty, value))
+            });
+            self.ordered = forms.collect();
+        }
+        self
+    }
+
+    /// The values that [`into_form`](Filter::into_form) brings into their ordered forms, with their types.
+    pub fn values_to_order<'f>(
+        &'f self,
+        ty: &'f CqlType,
+    ) -> impl Iterator<Item = (&'f CqlType, &'f [u8])> {
+        self.values.iter().enumerate().filter_map(move |(index, value)| {
+            Some((self.operator.ordered_type(ty, index)?, &value[..]))
+        })
+    }
+
+    /// Bytes that its values take in memory, and their ordered forms.
+    pub(super) fn bytes(&self) -> usize {
+        let of_form = |form: &OrderedForm| match form {
+            OrderedForm::Unmade | OrderedForm::Missing => size_of::<OrderedForm>(),
+            OrderedForm::Made(bytes) => size_of::<OrderedForm>() + bytes.len(),
+        };
+        let of_values = self.values.iter().map(|value| size_of::<Box<[u8]>>() + value.len());
+        of_values.sum::<usize>() + self.ordered.iter().map(of_form).sum::<usize>()
+    }
+
+    /// Brings its values from the bound form into that of the index.
+    fn analyse(&mut self, ty: &CqlType) {
         for (index, value) in self.values.iter_mut().enumerate() {
-            let ty = self.operator.type_of_value(ty, index);
-            if let Cow::Owned(in_form) = self.analysis.apply(ty, value) {
+            // A collection that is one value compares as it is.
+            let of_elements = ty.is_multi_cell().then(|| self.operator.type_of_value(ty, index));
+            if let Cow::Owned(in_form) = self.analysis.apply(of_elements.unwrap_or(ty), value) {
                 *value = in_form.into();
             }
         }
         if self.operator == Operator::In {
             ty.sort(&mut self.values);
         }
-        self
     }
 
     /// Whether the row satisfies the condition. Row and static row are already reconciled.
@@ -166,7 +215,7 @@ impl Filter {
                 if !self.analysis.is_none() && column.ty.is_multi_cell() {
                     Ok(cells.any(|cell| self.accepts_element(&column.ty, &cell)))
                 } else if column.ty.is_multi_cell() {
-                    Ok(self.operator.accepts_cells(&column.ty, cells, &self.values))
+                    Ok(self.operator.accepts_cells_of(&column.ty, cells, self.operands()))
                 } else {
                     Ok(cells.next().is_some_and(|cell| self.accepts(&column.ty, cell.value)))
                 }
@@ -177,40 +226,106 @@ impl Filter {
     fn accepts(&self, ty: &CqlType, value: &[u8]) -> bool {
         let value = self.analysis.apply(ty, value);
         match self.operator {
-            Operator::In => is_among(ty, &value, &self.values),
-            operator => operator.accepts(ty, &value, &self.values),
+            Operator::In => is_among(ty, &value, &self.values, &self.ordered),
+            operator => operator.accepts_value(ty, &value, self.operands()),
         }
+    }
+
+    fn operands(&self) -> Operands<'_, Box<[u8]>> {
+        Operands { values: &self.values, forms: &self.ordered }
     }
 
     /// Whether an element of a collection that compares in the form of an index is one that is wanted.
     fn accepts_element(&self, ty: &CqlType, cell: &Cell<'_>) -> bool {
-        let is = |ty: &CqlType, value: &[u8], other: Option<&Box<[u8]>>| {
+        let is = |ty: &CqlType, value: &[u8], index: usize| {
             let value = self.analysis.apply(ty, value);
-            other.is_some_and(|other| ty.compare(&value, other).is_eq())
+            self.operands().equals(index, ty, &value)
         };
         let element = |ty: &CqlType| {
             let mut value = Vec::new();
             let is_whole = cell.put_element(ty, &mut value).is_ok();
-            is_whole && is(ty, &value, self.values.first())
+            is_whole && is(ty, &value, 0)
         };
         match (ty, self.operator) {
             (CqlType::Set { element: ty, .. }, _) => element(ty),
             (CqlType::Map { key, .. }, Operator::ContainsKey) => element(key),
             (CqlType::Map { key, value, .. }, Operator::Entry) => {
-                element(key) && is(value, cell.value, self.values.get(1))
+                element(key) && is(value, cell.value, 1)
             }
-            (CqlType::Map { value, .. }, _) => is(value, cell.value, self.values.first()),
-            (CqlType::List { element: ty, .. }, _) => is(ty, cell.value, self.values.first()),
+            (CqlType::Map { value, .. }, _) => is(value, cell.value, 0),
+            (CqlType::List { element: ty, .. }, _) => is(ty, cell.value, 0),
             _ => false,
         }
     }
 }
 
+/// What values of rows are compared with: the values of a filter or a condition, and their ordered forms if those were
+/// made.
+struct Operands<'f, V> {
+    values: &'f [V],
+    forms: &'f [OrderedForm],
+}
+
+impl<V> Clone for Operands<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Operands<'_, V> {}
+
+impl<'f, V: AsRef<[u8]>> Operands<'f, V> {
+    /// Values without their forms.
+    fn plain(values: &'f [V]) -> Operands<'f, V> {
+        Operands { values, forms: &[] }
+    }
+
+    /// The value of this index, if there is one, ready to be compared with others of its type.
+    fn compared(self, index: usize, ty: &'f CqlType) -> Option<Compared<'f>> {
+        let value = self.values.get(index)?.as_ref();
+        Some(Compared::with_form(ty, value, self.forms.get(index)))
+    }
+
+    /// Whether a value of this type is the same as that of this index.
+    #[inline]
+    fn equals(self, index: usize, ty: &CqlType, value: &[u8]) -> bool {
+        let Some(other) = self.values.get(index).map(AsRef::as_ref) else { return false };
+        value == other
+            || !ty.equals_by_bytes()
+                && Compared::with_form(ty, other, self.forms.get(index)).equals(value)
+    }
+
+    /// How a value of this type compares with the first.
+    #[inline]
+    fn order_of(self, ty: &CqlType, value: &[u8]) -> Option<Ordering> {
+        let first = self.values.first()?.as_ref();
+        // Integers first, although `Compared` asks, too: for them none is made and dropped.
+        let compare = || Compared::with_form(ty, first, self.forms.first()).order_of(value);
+        Some(of_integers(ty, value, first).unwrap_or_else(compare))
+    }
+
+    /// The path of the element whose key the first value is; `None` if no element can have such a key.
+    fn path(self, ty: &CqlType) -> Option<Cow<'f, [u8]>> {
+        match self.forms.first() {
+            Some(OrderedForm::Made(form)) => Some(Cow::Borrowed(form)),
+            Some(OrderedForm::Missing) => None,
+            Some(OrderedForm::Unmade) | None => {
+                encoded(ty, self.values.first()?.as_ref()).map(Cow::Owned)
+            }
+        }
+    }
+}
+
 impl Operator {
-    /// The type of a value that a filter on a column of type `ty` compares with: of a collection that is stored by
-    /// element that of an element, key or value.
+    /// Whether it looks at the elements of a collection.
+    fn is_of_elements(self) -> bool {
+        matches!(self, Operator::Contains | Operator::ContainsKey | Operator::Entry)
+    }
+
+    /// The type of a value that a filter on a column of type `ty` compares with: where it looks at elements, that of an
+    /// element, key or value.
     fn type_of_value(self, ty: &CqlType, index: usize) -> &CqlType {
-        if !ty.is_multi_cell() {
+        if !ty.is_multi_cell() && !self.is_of_elements() {
             return ty;
         }
         match (ty, self, index) {
@@ -220,6 +335,30 @@ impl Operator {
             (CqlType::Map { value, .. }, ..) => value,
             _ => ty,
         }
+    }
+
+    /// The type of that value if it is compared in its ordered form: as a path always, else where bytes do not say how
+    /// it compares.
+    fn ordered_type(self, ty: &CqlType, index: usize) -> Option<&CqlType> {
+        let of_value = self.type_of_value(ty, index);
+        let is_path = ty.is_multi_cell()
+            && match (ty, self) {
+                (CqlType::Set { .. }, _) | (CqlType::Map { .. }, Operator::ContainsKey) => true,
+                (CqlType::Map { .. }, Operator::Entry) => index == 0,
+                _ => false,
+            };
+        let bytes_are_enough = match self {
+            Operator::Like(_) => true,
+            Operator::Equal | Operator::In => of_value.equals_by_bytes(),
+            Operator::Contains | Operator::ContainsKey | Operator::Entry => {
+                !is_path && of_value.equals_by_bytes()
+            }
+            Operator::Less
+            | Operator::LessOrEqual
+            | Operator::Greater
+            | Operator::GreaterOrEqual => of_value.compares_bytes() || of_value.is_integer(),
+        };
+        (!bytes_are_enough).then_some(of_value)
     }
 
     /// As Cassandra's errors write it.
@@ -239,40 +378,60 @@ impl Operator {
 
     /// Whether a value of this type compares so with `others`: one, or several for `In` and two for `Entry`.
     pub fn accepts(self, ty: &CqlType, value: &[u8], others: &[impl AsRef<[u8]>]) -> bool {
-        let order = || others.first().map(|other| ty.compare(value, other.as_ref()));
+        self.accepts_value(ty, value, Operands::plain(others))
+    }
+
+    /// The same, when each element of the collection is a cell.
+    pub fn accepts_cells<'r>(
+        self,
+        ty: &CqlType,
+        cells: impl Iterator<Item = Cell<'r>>,
+        others: &[impl AsRef<[u8]>],
+    ) -> bool {
+        self.accepts_cells_of(ty, cells, Operands::plain(others))
+    }
+
+    fn accepts_value<V: AsRef<[u8]>>(
+        self,
+        ty: &CqlType,
+        value: &[u8],
+        others: Operands<'_, V>,
+    ) -> bool {
+        let order = || others.order_of(ty, value);
         match self {
-            Operator::Equal => order() == Some(Ordering::Equal),
+            Operator::Equal => others.equals(0, ty, value),
             Operator::Less => order() == Some(Ordering::Less),
             Operator::LessOrEqual => order().is_some_and(Ordering::is_le),
             Operator::Greater => order() == Some(Ordering::Greater),
             Operator::GreaterOrEqual => order().is_some_and(Ordering::is_ge),
             Operator::In => {
                 let mut value = Compared::new(ty, value);
-                others.iter().any(|other| value.equals(other.as_ref()))
+                others.values.iter().any(|other| value.equals(other.as_ref()))
             }
             Operator::Contains | Operator::ContainsKey | Operator::Entry => {
                 self.accepts_frozen(ty, value, others)
             }
             Operator::Like(like) => {
-                others.first().is_some_and(|other| like.accepts(value, other.as_ref()))
+                others.values.first().is_some_and(|other| like.accepts(value, other.as_ref()))
             }
         }
     }
 
     /// The conditions on elements, when the collection is one value.
-    fn accepts_frozen(self, ty: &CqlType, value: &[u8], others: &[impl AsRef<[u8]>]) -> bool {
+    fn accepts_frozen<V: AsRef<[u8]>>(
+        self,
+        ty: &CqlType,
+        value: &[u8],
+        others: Operands<'_, V>,
+    ) -> bool {
         let Ok(elements) = collection_elements(value) else { return false };
+        let Some(mut first) = others.compared(0, self.type_of_value(ty, 0)) else { return false };
         match ty {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-                let Some(wanted) = others.first() else { return false };
-                let mut wanted = Compared::new(element, wanted.as_ref());
-                elements.flatten().any(|item| wanted.equals(item))
+            CqlType::List { .. } | CqlType::Set { .. } => {
+                elements.flatten().any(|item| first.equals(item))
             }
-            CqlType::Map { key, value: of, .. } => {
-                let Some(first) = others.first() else { return false };
-                let on_value = !matches!(self, Operator::ContainsKey | Operator::Entry);
-                let mut first = Compared::new(if on_value { of } else { key }, first.as_ref());
-                let mut second = others.get(1).map(|value| Compared::new(of, value.as_ref()));
+            CqlType::Map { value: of, .. } => {
+                let mut second = others.compared(1, of);
                 let all: Vec<&[u8]> = elements.doubled().flatten().collect();
                 all.chunks_exact(2).any(|pair| match self {
                     Operator::ContainsKey => first.equals(pair[0]),
@@ -286,36 +445,43 @@ impl Operator {
         }
     }
 
-    /// The same, when each element is a cell.
-    pub fn accepts_cells<'r>(
+    fn accepts_cells_of<'r, V: AsRef<[u8]>>(
         self,
         ty: &CqlType,
-        mut cells: impl Iterator<Item = Cell<'r>>,
-        others: &[impl AsRef<[u8]>],
+        cells: impl Iterator<Item = Cell<'r>>,
+        others: Operands<'_, V>,
     ) -> bool {
-        let Some(first) = others.first().map(AsRef::as_ref) else { return false };
+        let mut cells = cells.peekable();
+        // Nothing is brought into order for a row without the column.
+        if cells.peek().is_none() {
+            return false;
+        }
         match ty {
-            CqlType::List { element: of, .. } => {
-                let mut wanted = Compared::new(of, first);
-                cells.any(|cell| wanted.equals(cell.value))
+            CqlType::Set { element: of, .. } => {
+                let Some(path) = others.path(of) else { return false };
+                cells.any(|cell| is_at(&cell, &path))
             }
-            CqlType::Map { value: of, .. }
-                if !matches!(self, Operator::ContainsKey | Operator::Entry) =>
-            {
-                let mut wanted = Compared::new(of, first);
-                cells.any(|cell| wanted.equals(cell.value))
+            CqlType::Map { key, .. } if self == Operator::ContainsKey => {
+                let Some(path) = others.path(key) else { return false };
+                cells.any(|cell| is_at(&cell, &path))
             }
-            CqlType::Set { element: of, .. } | CqlType::Map { key: of, .. } => {
-                let Some(path) = encoded(of, first) else { return false };
-                let is_at = |cell: &Cell<'_>| cell.path.unwrap_or_default() == path;
-                let (CqlType::Map { value, .. }, Operator::Entry) = (ty, self) else {
-                    return cells.any(|cell| is_at(&cell));
-                };
-                let Some(second) = others.get(1) else { return false };
-                let mut second = Compared::new(value, second.as_ref());
-                cells.any(|cell| is_at(&cell) && second.equals(cell.value))
+            CqlType::Map { key, value, .. } if self == Operator::Entry => {
+                let Some(path) = others.path(key) else { return false };
+                let Some(mut second) = others.compared(1, value) else { return false };
+                cells.any(|cell| is_at(&cell, &path) && second.equals(cell.value))
+            }
+            CqlType::List { element: of, .. } | CqlType::Map { value: of, .. } => {
+                let Some(mut wanted) = others.compared(0, of) else { return false };
+                cells.any(|cell| wanted.equals(cell.value))
             }
             _ => false,
         }
     }
 }
+
+fn is_at(cell: &Cell<'_>, path: &[u8]) -> bool {
+    cell.path.unwrap_or_default() == path
+}
+
+#[cfg(test)]
+mod tests;

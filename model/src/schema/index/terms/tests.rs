@@ -179,7 +179,7 @@ proptest! {
         let analysis = if operator == Operator::Equal || operator == Operator::In
             || matches!(operator, Operator::Like(_))
             || target == FilterTarget::Value(column.id) { analysis } else { Analysis::NONE };
-        let filter = Filter { target, operator, values, analysis }.into_form(&column.ty);
+        let filter = Filter::new(target, operator, values, analysis).into_form(&column.ty);
         let terms = terms(&index, &table, &text, &number);
         prop_assert!(terms.iter().all(|term| term.len() <= TERM_BYTES_MAX));
         prop_assert!(!terms.is_empty());
