@@ -6,7 +6,8 @@
 //! ```
 //!
 //! 1. All statements are of one table and one partition, and each names one row, or the static row. What deletes a
-//!    stretch of rows may stand beside those with conditions.
+//!    stretch of rows may stand beside those with conditions. The key and the row of a statement are evaluated once,
+//!    for its conditions and for what it writes: calls such as `uuid()` and `now()` give another value each time.
 //! 2. All is written at one time, the server's: a timestamp of the client would let the write lose to what its
 //!    conditions have seen.
 //!
@@ -25,11 +26,11 @@ use model::{CqlType, MutationBuilder, Token};
 
 use super::not_applied::NotApplied;
 use super::record::{Scratch, check_bytes};
-use super::write::{Deletes, RowChange, WritePlan};
+use super::write::{Named, RowChange, WritePlan};
 use crate::bind::Bindings;
 use crate::error::{Error, Result};
 use crate::expr::{Evaluated, Term};
-use crate::restrict::{RowKey, check_product, for_each_key};
+use crate::restrict::{check_product, for_each_key};
 
 /// What is told of a batch with a condition that is for more than one table.
 pub(super) const MANY_TABLES: &str = "Batch with conditions cannot span multiple tables";
@@ -171,8 +172,9 @@ impl ConditionalWrite {
         }
         self.updates.statics |= plan.writes_statics();
         self.updates.regulars |= plan.table.clustering().is_empty() || !plan.rows.is_all();
+        let mut named = plan.named(&mut scratch.row, bindings);
         if let Some(condition) = &plan.condition {
-            let row = plan.row_of_condition(bindings, &mut scratch.row)?;
+            let row = plan.row_of_condition(bindings, &mut named)?;
             self.add_conditions(row, &condition.test, bindings)?;
         }
         // What a statement says of its time does not count beside a condition.
@@ -184,8 +186,8 @@ impl ConditionalWrite {
                 &timed
             }
         };
-        let bindings = (bindings, Deletes::BeforeWrites);
-        plan.bind_here(bindings, scratch, &mut self.writes, &mut |_, _| Ok(()))?;
+        let (_, key) = self.partition.as_ref().expect("it was just evaluated");
+        plan.bind_judged(key, bindings, named, &mut self.writes)?;
         check_bytes(self.conditions.bytes() + self.writes.len())
     }
 
@@ -433,16 +435,13 @@ impl WritePlan {
     fn row_of_condition(
         &self,
         bindings: &Bindings<'_>,
-        key: &mut RowKey,
+        named: &mut Named<'_>,
     ) -> Result<Option<Vec<u8>>> {
         if self.rows.is_all() && self.change == RowChange::StaticOnly {
             return Ok(None);
         }
-        if !self.rows.one_row(&self.table, bindings, key)? {
-            let rows = self.rows.rows(&self.table, bindings)?;
-            *key = rows.into_iter().next().unwrap_or_default();
-        }
-        key.check_bytes()?;
-        Ok(Some(key.clustering.clone()))
+        let Some(row) = named.rows(self, bindings)?.first() else { return Ok(Some(Vec::new())) };
+        row.check_bytes()?;
+        Ok(Some(row.clustering.clone()))
     }
 }

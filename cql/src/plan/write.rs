@@ -59,9 +59,9 @@ pub(super) enum Deletes {
     BeforeWrites,
 }
 
-/// What a statement writes to in each of its partitions: evaluated once, with the first of them, since a statement may
-/// name thousands of partitions and as many rows.
-struct Named<'s> {
+/// What a statement writes to in each of its partitions: evaluated once, with the first of them or for its conditions,
+/// since a statement may name thousands of partitions and as many rows, and by a call that gives another each time.
+pub(super) struct Named<'s> {
     /// The row, if one is named by itself.
     row: &'s mut RowKey,
     rows: NamedRows,
@@ -70,6 +70,8 @@ struct Named<'s> {
     has_static_cells: bool,
     /// Whether a cell of each row is written.
     has_row_cells: bool,
+    /// Whether nothing is written, since no value is set.
+    is_empty: bool,
 }
 
 /// The rows of [`Named`].
@@ -84,7 +86,7 @@ enum NamedRows {
 
 impl Named<'_> {
     #[inline]
-    fn rows(&mut self, plan: &WritePlan, bindings: &Bindings<'_>) -> Result<&[RowKey]> {
+    pub(super) fn rows(&mut self, plan: &WritePlan, bindings: &Bindings<'_>) -> Result<&[RowKey]> {
         if matches!(self.rows, NamedRows::Unknown) {
             self.rows = if plan.rows.one_row(&plan.table, bindings, self.row)? {
                 self.row.check_bytes()?;
@@ -193,9 +195,7 @@ impl WritePlan {
         mut each: impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
         debug_assert!(self.condition.is_none(), "a condition is bound with what it is of");
-        self.with_json(bindings, |bindings| {
-            self.bind_here((bindings, Deletes::WithWrites), scratch, records, &mut each)
-        })
+        self.with_json(bindings, |bindings| self.bind_here(bindings, scratch, records, &mut each))
     }
 
     /// Runs something with the bindings, to which the values of the text are added if this is an `INSERT JSON`.
@@ -214,56 +214,87 @@ impl WritePlan {
 
     /// Appends the mutations of a statement whose `INSERT JSON`, if it is one, is read already: the bindings have the
     /// values of its text. Tells `each` the token and the length in bytes of every mutation.
-    pub(super) fn bind_here(
+    fn bind_here(
         &self,
-        (bindings, deletes): (&Bindings<'_>, Deletes),
+        bindings: &Bindings<'_>,
         scratch: &mut Scratch,
         records: &mut impl Records,
         each: &mut impl FnMut(Token, usize) -> Result<()>,
     ) -> Result<()> {
-        let stamp = self.stamp(bindings, deletes)?;
+        let stamp = self.stamp(bindings, Deletes::WithWrites)?;
         let Scratch { key, row } = scratch;
+        let mut named = self.named(row, bindings);
+        let mut has_written = false;
+        for_each_key(&self.keys, &self.table, bindings, key, |key| {
+            let token = Token::of_key(key);
+            let record = records.of(token);
+            let start = record.len();
+            self.put_partition((token, key), (&stamp, bindings), &mut named, record)?;
+            has_written = !named.is_empty;
+            each(token, record.len() - start)
+        })?;
+        if has_written { Ok(()) } else { self.check_rows(bindings, &mut named) }
+    }
+
+    /// Appends the mutation of a statement in a conditional write. The key was evaluated for the conditions, and so was
+    /// what they look at of `named`. What deletes comes before what is written.
+    pub(super) fn bind_judged(
+        &self,
+        key: &[u8],
+        bindings: &Bindings<'_>,
+        mut named: Named<'_>,
+        record: &mut Vec<u8>,
+    ) -> Result<()> {
+        let stamp = self.stamp(bindings, Deletes::BeforeWrites)?;
+        let partition = (Token::of_key(key), key);
+        self.put_partition(partition, (&stamp, bindings), &mut named, record)?;
+        if named.is_empty { self.check_rows(bindings, &mut named) } else { Ok(()) }
+    }
+
+    /// What the statement writes to, before its rows are evaluated.
+    pub(super) fn named<'s>(&self, row: &'s mut RowKey, bindings: &Bindings<'_>) -> Named<'s> {
         let mut named = Named {
             row,
             rows: NamedRows::Unknown,
             slices: None,
             has_static_cells: writes_anything(&self.static_cells, bindings),
             has_row_cells: writes_anything(&self.row_cells, bindings),
+            is_empty: false,
         };
-        let is_empty = self.writes_nothing(&named, bindings);
-        let mut has_written = false;
-        for_each_key(&self.keys, &self.table, bindings, key, |key| {
-            bindings.work.take_partition()?;
-            let token = Token::of_key(key);
-            let record = records.of(token);
-            let start = record.len();
-            if !is_empty {
-                has_written = true;
-                let mutation = MutationBuilder::begin(record, self.table.id, token, key);
-                self.put_mutation(mutation, &stamp, bindings, &mut named)?;
-            }
-            let (bytes, all) = (record.len() - start, record.len());
-            check_bytes(bytes)?;
-            // What a statement or a batch writes is one record, and nothing may build a larger one.
-            check_bytes(all)?;
-            indexed::check_values(&self.table, &record[start..])?;
-            nearest::check_vectors(&self.table, &record[start..])?;
-            each(token, bytes)
-        })?;
-        if has_written { Ok(()) } else { self.check_rows(bindings, named.row) }
+        named.is_empty = self.writes_nothing(&named, bindings);
+        named
+    }
+
+    /// Appends the mutation of one partition, if it writes anything.
+    fn put_partition(
+        &self,
+        (token, key): (Token, &[u8]),
+        (stamp, bindings): (&Stamp<'_>, &Bindings<'_>),
+        named: &mut Named<'_>,
+        record: &mut Vec<u8>,
+    ) -> Result<()> {
+        bindings.work.take_partition()?;
+        let start = record.len();
+        if !named.is_empty {
+            let mutation = MutationBuilder::begin(record, self.table.id, token, key);
+            self.put_mutation(mutation, stamp, bindings, named)?;
+        }
+        let (bytes, all) = (record.len() - start, record.len());
+        check_bytes(bytes)?;
+        // What a statement or a batch writes is one record, and nothing may build a larger one.
+        check_bytes(all)?;
+        indexed::check_values(&self.table, &record[start..])?;
+        nearest::check_vectors(&self.table, &record[start..])
     }
 
     /// Refuses rows that cannot be named, of a statement that writes to none of them: its values are unset, or its
     /// partitions an empty `IN`. Cassandra looks at the rows first.
     #[cold]
-    fn check_rows(&self, bindings: &Bindings<'_>, row: &mut RowKey) -> Result<()> {
+    fn check_rows(&self, bindings: &Bindings<'_>, named: &mut Named<'_>) -> Result<()> {
         if self.change == RowChange::DeleteRanges {
             return self.rows.check_slices(&self.table, bindings);
         }
-        if self.rows.one_row(&self.table, bindings, row)? {
-            return row.check_bytes();
-        }
-        self.rows.rows(&self.table, bindings).map(drop)
+        named.rows(self, bindings).map(drop)
     }
 
     /// Whether every value it would write is unset. A row that is inserted or deleted is something.

@@ -1,5 +1,6 @@
 //! Conditional writes: how many conditions and values there may be, and which tables.
 
+use model::MutationRef;
 use model::limits::CONDITIONS_MAX;
 
 use super::*;
@@ -61,6 +62,37 @@ fn a_conditional_batch_over_two_tables_is_told_so() {
     db.ok("CREATE TABLE u (k int PRIMARY KEY, x int)");
     let error = db.err("BEGIN BATCH UPDATE t SET v = 2 WHERE k = 1 IF v = 1; UPDATE u SET x = 2 WHERE k = 1 IF x = 1; APPLY BATCH");
     assert_eq!(error, "Batch with conditions cannot span multiple tables");
+}
+
+/// Before: the key and the row were evaluated for the conditions, and once more for what is written: what a call named
+/// that gives another value each time was written without being looked at.
+#[test]
+fn what_is_written_is_what_the_conditions_look_at() {
+    let db =
+        Database::with("k uuid, c timeuuid, s int STATIC, v int, l list<int>, PRIMARY KEY (k, c)");
+    for text in [
+        "INSERT INTO t (k, c, v) VALUES (uuid(), now(), 1) IF NOT EXISTS",
+        "UPDATE t SET v = 1 WHERE k = uuid() AND c = now() IF EXISTS",
+        "UPDATE t SET v = 1 WHERE k = uuid() AND (c) = (now()) IF v = 2",
+        "UPDATE t SET v = 1, l[0] = 2 WHERE k = uuid() AND c = now() IF v = 2",
+        "DELETE FROM t WHERE k = uuid() AND c = now() IF EXISTS",
+        "UPDATE t SET s = 1 WHERE k = uuid() IF s = 2",
+        "BEGIN BATCH UPDATE t SET v = 1 WHERE k = uuid() AND c = now() IF EXISTS; APPLY BATCH",
+    ] {
+        let mut record = Vec::new();
+        db.bind_conditional(text, &ValueList::new(), &mut record).expect(text);
+        let mutations: Vec<_> =
+            MutationRef::of_trusted_record(&record).map(|mutation| mutation.expect(text)).collect();
+        let [judged, written] = &mutations[..] else { panic!("{text}: {}", mutations.len()) };
+        assert_eq!((judged.key, judged.token), (written.key, written.token), "{text}");
+        let conditions = judged.conditions().expect(text);
+        let looked_at: Vec<_> =
+            conditions.iter().filter_map(|condition| condition.clustering).collect();
+        let rows = written.rows().map(|(row, _)| row);
+        let changed: Vec<_> =
+            rows.chain(written.list_changes().filter_map(|change| change.clustering)).collect();
+        assert!(looked_at.is_empty() || changed.iter().all(|row| *row == looked_at[0]), "{text}");
+    }
 }
 
 /// Binds a statement or batch with conditions; its error as text.

@@ -68,6 +68,18 @@ fn an_applied_write_is_read_whatever_timestamps_were_before() {
     assert_eq!(bench.query("SELECT v FROM ks.t WHERE k = 1"), "4");
 }
 
+/// Before: the key was evaluated for the conditions, and once more for what is written: the row of another key was
+/// written, mostly on another core than that which looked.
+#[test]
+fn a_key_that_is_another_each_time_is_evaluated_once() {
+    let mut bench = Bench::new(2);
+    bench.query("CREATE TABLE ks.u (k uuid PRIMARY KEY, v int)");
+    for _ in 0..20 {
+        assert_eq!(bench.query("UPDATE ks.u SET v = 1 WHERE k = uuid() IF EXISTS"), "false");
+    }
+    assert_eq!(bench.query("SELECT v FROM ks.u"), "");
+}
+
 /// A batch of updates by id, `[v, k, c, old v]`, and an insert by text.
 fn batch(bench: &mut Bench, update: &[u8], updates: &[[i32; 4]]) -> String {
     let lists: Vec<ValueList> = updates
