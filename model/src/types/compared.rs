@@ -28,7 +28,7 @@ pub(crate) enum OrderedForm {
     Unmade,
     /// The value has none: it is a number that is too long.
     Missing,
-    /// Its bytes.
+    /// The bytes of the form.
     Made(Box<[u8]>),
 }
 
