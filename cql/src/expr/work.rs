@@ -19,7 +19,8 @@
 //!                         + 4 for each type in the type of its values, when a group begins
 //! a value of a sum        of varints its bytes and those of the sum; of decimals + (both)² / 640
 //! a cell that is walked   4: of the static row, and of elements
-//! a value of a filter     what a key above takes, where filters compare its ordered form
+//! a value of a filter     its bytes, where filters compare its ordered form
+//!                         + (bytes of a decimal in it)² / 128, and 4 for each type in its type
 //! cells put together      the bytes / 16
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
@@ -223,6 +224,14 @@ impl ExpressionWork {
     pub(crate) fn take_form(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
         let order_work = OrderWork::of(ty);
         self.take(order_work.of_type().saturating_add(order_work.of_form(key)))
+    }
+
+    /// Counts a value that rows are compared with, before it is brought into ordered form.
+    pub(crate) fn take_ordered(&self, ty: &CqlType, value: &[u8]) -> Result<()> {
+        let order_work = OrderWork::of(ty);
+        let of_digits = if order_work.has_decimals { work_of_digits(ty, value) } else { 0 };
+        let of_bytes = order_work.of_type().saturating_add(value.len() as u64);
+        self.take(of_bytes.saturating_add(of_digits))
     }
 
     /// Counts a key, a value of this type, before it is brought into ordered form, to be written or sought: that of a

@@ -51,7 +51,7 @@ impl FilterTemplate {
     pub fn eval_in_form(&self, bindings: &Bindings<'_>) -> Result<Filter> {
         let filter = self.eval_as_bound(bindings)?;
         for (ty, value) in filter.values_to_order(&self.column.ty) {
-            bindings.work.take_form(ty, value)?;
+            bindings.work.take_ordered(ty, value)?;
         }
         Ok(filter.into_form(&self.column.ty))
     }
