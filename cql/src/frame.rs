@@ -14,6 +14,7 @@
 //!
 //! Not here: sockets, connection state beyond framing, what a request means.
 
+mod behind;
 pub mod buffer;
 pub mod client;
 pub mod compress;

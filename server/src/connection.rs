@@ -14,16 +14,19 @@
 //! 2. While too much is unsent or unanswered, here or on the whole core, nothing is read: the client feels it by TCP.
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
 //!
-//! Not here: what is asked before a frame comes to the service (`connection/serve.rs`), the memory that is kept for what
-//! comes next (`connection/kept.rs`), what a full core reads of a segment that it has cut (`connection/rest.rs`).
+//! Not here: what is asked before a frame comes to the service (`connection/serve.rs`), how answers are sent
+//! (`connection/send.rs`), the memory that is kept for what comes next (`connection/kept.rs`), what a full core reads of a
+//! segment that it has cut (`connection/rest.rs`).
 
 mod kept;
 mod rest;
+mod send;
 mod serve;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -39,7 +42,7 @@ use serve::{Serve, refuse};
 use crate::limits::{
     CONNECTION_REQUESTS_MAX, FRAME_TIMEOUT, FRAME_TIMEOUT_PRESSED, FRAMES_PER_CLOCK_READ,
     FRAMES_PER_STEP, HANDSHAKE_TIMEOUT, LINGER_TIMEOUT, PRESSED_TIMEOUT, READ_BYTES_FULL,
-    SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT, TAKEN_BYTES_MIN, UNSENT_BYTES_MAX,
+    SHORT_BODY_BYTES_MAX, STALLED_TIMEOUT, UNSENT_BYTES_MAX,
 };
 use crate::load::Load;
 use crate::service::Service;
@@ -445,58 +448,14 @@ impl Connection {
     }
 
     /// Appends a late answer, or an event, which answers nothing.
-    pub(crate) fn deliver(&mut self, frame: &[u8], load: &mut Load) {
-        if let Some(bytes) = take_answered(&mut self.waiting, frame) {
+    pub(crate) fn deliver(&mut self, frame: Cow<'_, [u8]>, load: &mut Load) {
+        if let Some(bytes) = take_answered(&mut self.waiting, &frame) {
             load.release(bytes);
         }
-        self.writer.frame(|out| out.extend_from_slice(frame));
-    }
-
-    /// Sends what can be sent.
-    pub(crate) fn flush(&mut self, now: Instant, load: &mut Load) -> Fate {
-        self.touched = true;
-        self.writer.seal();
-        let fate = self.send(now);
-        self.count_unsent(load);
-        self.count_kept(load);
-        fate
-    }
-
-    /// Counts its unsent answers: when they are sent, or are not yet.
-    pub(crate) fn count_unsent(&mut self, load: &mut Load) {
-        let unsent_bytes = self.writer.waiting_bytes();
-        load.unsent(self.unsent_bytes, unsent_bytes);
-        self.unsent_bytes = unsent_bytes;
-    }
-
-    fn send(&mut self, now: Instant) -> Fate {
-        while !self.writer.unsent().is_empty() {
-            match self.socket.write(self.writer.unsent()) {
-                Ok(count) => {
-                    self.writer.sent(count);
-                    self.taken_bytes += count;
-                    if self.taken_bytes >= TAKEN_BYTES_MIN || self.writer.unsent().is_empty() {
-                        self.blocked = None;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if self.blocked.is_none() {
-                        (self.blocked, self.taken_bytes) = (Some(now), 0);
-                    }
-                    return Fate::Keep;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Fate::Drop,
-            }
+        match frame {
+            Cow::Borrowed(frame) => self.writer.frame(|out| out.extend_from_slice(frame)),
+            Cow::Owned(frame) => self.writer.long_frame(frame),
         }
-        if self.state == State::Ending && self.waiting.is_empty() {
-            self.state = State::Lingering(now);
-            self.unread = true;
-            if self.socket.shutdown(Shutdown::Write).is_err() {
-                return Fate::Drop;
-            }
-        }
-        Fate::Keep
     }
 
     /// Takes nothing more, and closes when everything is answered and sent.
@@ -550,11 +509,6 @@ impl Connection {
         self.arriving = None;
         let why = format!("Request not taken: its frame did not come whole within {timeout:?}");
         if self.refuse_partial(&why, load) { Fate::Keep } else { Fate::Drop }
-    }
-
-    /// Whether answers wait to be sent.
-    pub(crate) fn has_unsent(&self) -> bool {
-        self.writer.waiting_bytes() > 0
     }
 
     fn is_expired(&self, now: Instant, load: &Load) -> bool {

@@ -139,6 +139,8 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 
 /// Requests of one connection that may wait for an answer; at more, nothing is read from it.
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
+/// Pieces of long answers, of 1 MiB each, that a connection sends in one pass: others are sent theirs.
+pub(crate) const PIECES_PER_FLUSH: usize = 2;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
 /// From 75 % of these two limits on, nothing is read from connections that wait for an answer, or have not taken one.

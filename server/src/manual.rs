@@ -12,6 +12,7 @@
 //! measures it and tests drive it. Not here: sockets, the load limits and the order of messages,
 //! which are `connection.rs`.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -294,11 +295,11 @@ impl ManualServer {
         let ManualServer { cores, clients, .. } = self;
         for core in cores.iter() {
             busy |= core.executor.poll_within(LONG, LONG);
-            let deliver = |to: ConnectionId, frame: &[u8]| {
+            let deliver = |to: ConnectionId, frame: Cow<'_, [u8]>| {
                 busy = true;
                 let client = &mut clients[to.slot as usize];
-                client.waiting -= usize::from(!is_event(frame));
-                client.writer.frame(|out| out.extend_from_slice(frame));
+                client.waiting -= usize::from(!is_event(&frame));
+                client.writer.frame(|out| out.extend_from_slice(&frame));
             };
             core.executor.replies().deliver(deliver, || false);
         }
@@ -329,11 +330,11 @@ impl ManualServer {
     pub(crate) fn deliver_out_of_time(&mut self, shard: usize) -> usize {
         let ManualServer { cores, clients, .. } = self;
         let mut delivered = 0;
-        let deliver = |to: ConnectionId, frame: &[u8]| {
+        let deliver = |to: ConnectionId, frame: Cow<'_, [u8]>| {
             delivered += 1;
             let client = &mut clients[to.slot as usize];
-            client.waiting -= usize::from(!is_event(frame));
-            client.writer.frame(|out| out.extend_from_slice(frame));
+            client.waiting -= usize::from(!is_event(&frame));
+            client.writer.frame(|out| out.extend_from_slice(&frame));
         };
         cores[shard].executor.replies().deliver(deliver, || true);
         delivered

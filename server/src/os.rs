@@ -114,6 +114,12 @@ fn set_option<T>(
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, bytes) }).map(drop)
 }
 
+/// Lets the kernel hold little of what a socket receives before it is read.
+#[cfg(test)]
+pub(crate) fn receive_little(socket: &impl AsRawFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &(16i32 << 10))
+}
+
 /// The user whose process connected, as the kernel saw it at that moment.
 pub(crate) fn peer_user(stream: &UnixStream) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };

@@ -24,6 +24,7 @@
 
 mod ticks;
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -377,17 +378,18 @@ impl<S: Service> Pass<S> {
     fn deliver(&mut self) -> bool {
         let Pass { service, connections, orphans, load, undelivered_bytes, .. } = self;
         let mut busy = false;
-        let deliver = |id, frame: &[u8]| {
+        let deliver = |id, frame: Cow<'_, [u8]>| {
             busy = true;
             if let Some(connection) = connections.get_mut(id) {
+                let is_long = frame.len() > SPARE_FRAME_BYTES_MAX;
                 connection.deliver(frame, load);
                 // The lease of a long one is over: another core may look what is held before it is sent.
-                if frame.len() > SPARE_FRAME_BYTES_MAX {
+                if is_long {
                     connection.count_unsent(load);
                 }
                 connections.flush(id);
             } else {
-                orphans.answered(id, frame, load);
+                orphans.answered(id, &frame, load);
             }
         };
         // It begins with the first long answer, which takes time if it is compressed.
@@ -415,8 +417,13 @@ impl<S: Service> Pass<S> {
             match connection.flush(now, &mut self.load) {
                 Fate::Drop => self.close(id),
                 Fate::Keep => {
+                    let (can_send, has_more) =
+                        (connection.can_send(), connection.has_more(&self.load));
+                    if can_send {
+                        self.connections.flush(id);
+                    }
                     // Space was made: what was held back may go on, in the next pass.
-                    if connection.has_more(&self.load) {
+                    if has_more {
                         self.connections.serve(id);
                     }
                 }

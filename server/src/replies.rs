@@ -18,6 +18,7 @@
 //! Not here: answers that are made inside the pass, which go straight into the buffer of their connection
 //! (`connection.rs`); what a connection does with a frame (`pass.rs`).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -133,29 +134,29 @@ impl Replies {
         self.put(to, |out| out.extend_from_slice(frame));
     }
 
-    /// Takes what is ready, in order, until `is_over`, which is asked after each long frame and after every few short
-    /// ones: what is behind stays. Returns the bytes of those that stay without a lease.
+    /// Takes what is ready, in order, the long frames as they are, until `is_over`, which is asked after each of these
+    /// and after every few short ones: what is behind stays. Returns the bytes of those that stay without a lease.
     pub(crate) fn deliver(
         &self,
-        mut deliver: impl FnMut(ConnectionId, &[u8]),
+        mut deliver: impl FnMut(ConnectionId, Cow<'_, [u8]>),
         is_over: impl Fn() -> bool,
     ) -> usize {
         // Taken out meanwhile: delivering may lead to more answers.
         let mut taken = self.ready.take();
         let Ready { bytes, begin, frames } = &mut taken;
         let mut delivered = 0;
-        for (to, place) in frames.iter() {
+        for (to, place) in frames.iter_mut() {
             delivered += 1;
             match place {
                 Place::Shared(end) => {
-                    deliver(*to, &bytes[*begin..*end]);
+                    deliver(*to, Cow::Borrowed(&bytes[*begin..*end]));
                     *begin = *end;
                     if delivered % ANSWERS_PER_CLOCK_READ == 0 && is_over() {
                         break;
                     }
                 }
                 Place::Own(frame, _) => {
-                    deliver(*to, frame);
+                    deliver(*to, Cow::Owned(std::mem::take(frame)));
                     if is_over() {
                         break;
                     }
@@ -239,7 +240,7 @@ mod tests {
             assert!(held <= 60_000, "{held} bytes for 30,000 in pass {pass}");
         }
         while !replies.is_empty() {
-            replies.deliver(|_, frame| assert!(frame == short || frame == long), || true);
+            replies.deliver(|_, frame| assert!(*frame == short || *frame == long), || true);
         }
     }
 

@@ -165,6 +165,13 @@ impl SegmentFormat {
         }
     }
 
+    /// Wraps a part of a long frame, which begins where another segment ends, and is not compressed.
+    pub(super) fn wrap_part(self, part: &[u8], out: &mut Vec<u8>) {
+        for payload in part.chunks(SEGMENT_PAYLOAD_BYTES_MAX) {
+            self.put(payload, Payload::PartOfFrame, false, out);
+        }
+    }
+
     /// Appends one segment, compressed if that pays and may take the time.
     fn put(self, payload: &[u8], holds: Payload, may_compress: bool, out: &mut Vec<u8>) {
         assert!(payload.len() <= SEGMENT_PAYLOAD_BYTES_MAX, "the caller cuts the payload");
@@ -231,6 +238,15 @@ fn put_lz4(payload: &[u8], may_compress: bool, out: &mut Vec<u8>) -> usize {
 }
 
 /// The length of the frame at the start of `frames`, which our own encoder wrote.
+/// Each of these whole frames.
+pub(super) fn whole_frames(mut frames: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (frame, left) = frames.split_at_checked(frame_bytes(frames.get(..HEADER_BYTES)?))?;
+        frames = left;
+        Some(frame)
+    })
+}
+
 fn frame_bytes(frames: &[u8]) -> usize {
     let body_bytes = frames[5..HEADER_BYTES].try_into().map(u32::from_be_bytes);
     HEADER_BYTES + body_bytes.expect("four bytes") as usize
