@@ -406,7 +406,7 @@ impl<S: Service> Pass<S> {
         let mut list = std::mem::take(&mut self.list);
         self.connections.take_to_flush(&mut list);
         let busy = !list.is_empty();
-        let mut is_over = false;
+        let (mut is_over, mut can_go_on) = (false, Vec::new());
         for id in list.drain(..) {
             let Some(connection) = self.connections.get_mut(id) else { continue };
             if is_over {
@@ -420,7 +420,7 @@ impl<S: Service> Pass<S> {
                     let (can_send, has_more) =
                         (connection.can_send(), connection.has_more(&self.load));
                     if can_send {
-                        self.connections.flush(id);
+                        can_go_on.push(id);
                     }
                     // Space was made: what was held back may go on, in the next pass.
                     if has_more {
@@ -430,6 +430,8 @@ impl<S: Service> Pass<S> {
             }
             is_over = slice.is_over();
         }
+        // Behind those that had no turn.
+        can_go_on.into_iter().for_each(|id| self.connections.flush(id));
         self.list = list;
         busy
     }

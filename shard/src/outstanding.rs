@@ -9,7 +9,7 @@
 //!
 //! glommio tells none of this, and its own sleep takes some ten system calls. So everything this
 //! crate gives to glommio is counted here: each task by a waker around glommio's (`runtime.rs` is
-//! the only one to start tasks), each sleep by its deadline, everything else by a guard.
+//! the only one to start tasks, but for the opens of files), each sleep by its deadline, everything else by a guard.
 //!
 //! Invariant: whatever can make a task of this core runnable is counted before it is begun. An
 //! operation that is not counted would end late, though never later than the next alarm.

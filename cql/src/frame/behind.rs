@@ -55,9 +55,16 @@ impl Behind {
         self.queue.push_back(Part::Long(frame, 0));
     }
 
-    /// Lets `put` append one frame, or nothing, behind all others.
-    pub(super) fn push_short<R>(&mut self, put: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        if !matches!(self.queue.back(), Some(Part::Short(_))) {
+    /// Lets `put` append one frame, or nothing, behind all others. What has so many bytes already is made ready without
+    /// it.
+    pub(super) fn push_short<R>(
+        &mut self,
+        bytes_max: usize,
+        put: impl FnOnce(&mut Vec<u8>) -> R,
+    ) -> R {
+        let has_place =
+            |part: &Part| matches!(part, Part::Short(frames) if frames.len() < bytes_max);
+        if !self.queue.back().is_some_and(has_place) {
             self.queue.push_back(Part::Short(Vec::new()));
         }
         let Some(Part::Short(frames)) = self.queue.back_mut() else {

@@ -237,8 +237,7 @@ fn put_lz4(payload: &[u8], may_compress: bool, out: &mut Vec<u8>) -> usize {
     0
 }
 
-/// The length of the frame at the start of `frames`, which our own encoder wrote.
-/// Each of these whole frames.
+/// Each of these whole frames, which our own encoder wrote.
 pub(super) fn whole_frames(mut frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (frame, left) = frames.split_at_checked(frame_bytes(frames.get(..HEADER_BYTES)?))?;
@@ -247,6 +246,7 @@ pub(super) fn whole_frames(mut frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// The length of the frame at the start of `frames`, which our own encoder wrote.
 fn frame_bytes(frames: &[u8]) -> usize {
     let body_bytes = frames[5..HEADER_BYTES].try_into().map(u32::from_be_bytes);
     HEADER_BYTES + body_bytes.expect("four bytes") as usize

@@ -12,7 +12,7 @@
 //!    are prepared, until every core has them. What the text of a read or DESCRIBE was compiled to, while that
 //!    waits: some hundred times as many bytes.
 //!
-//! Not here: the bytes of requests, which are counted with their connections until these end (`load.rs`).
+//! Not here: the bytes of requests, which are counted until these are answered (`load.rs`, `orphans.rs`).
 
 use std::cell::Cell;
 use std::rc::Rc;

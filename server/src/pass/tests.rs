@@ -751,6 +751,35 @@ fn a_client_that_takes_next_to_nothing_of_its_answers_is_dropped() {
     }
 }
 
+/// A frame with a body of so many bytes, of which a test's client reads the beginning.
+fn long_answer(version: Version, body_bytes: usize) -> Vec<u8> {
+    let mut frame = Vec::new();
+    Envelope::new(version, 1).put_set_keyspace("long", &mut frame);
+    frame.resize(HEADER_BYTES + body_bytes, b'x');
+    frame[5..HEADER_BYTES].copy_from_slice(&(body_bytes as u32).to_be_bytes());
+    frame
+}
+
+/// Before: a connection that had sent some pieces had the first turn in the next pass, too, which had time for no other.
+#[test]
+fn who_was_sent_pieces_of_a_long_answer_waits_for_those_that_had_no_turn() {
+    let mut server = Server::start();
+    let mut clients: Vec<Client> =
+        (0..2).map(|_| Client::ready(&mut server, Version::V4, Compression::None)).collect();
+    clients.iter_mut().for_each(|client| client.query(1, "later"));
+    server.run_until_idle();
+    let held = server.pass.service.held.take();
+    let [(long, _), (other, frame)] = &held[..] else { panic!("two wait") };
+    let replies = &server.pass.service.replies;
+    drop(replies.hand_over(*long, long_answer(Version::V4, 32 << 20), None));
+    replies.push(*other, frame);
+    assert!(server.pass.deliver());
+    assert!(server.pass.flush(TimeSlice::over()), "pieces of the long one");
+    assert!(server.pass.connections.get_mut(*long).unwrap().can_send());
+    assert!(server.pass.flush(TimeSlice::over()), "the other one");
+    assert!(!server.pass.connections.get_mut(*other).unwrap().has_unsent());
+}
+
 /// Before: it was copied, cut into segments and sent in one step: 64 MiB took tens of milliseconds.
 #[test]
 fn a_long_answer_is_sent_in_pieces_and_in_order() {
@@ -760,12 +789,8 @@ fn a_long_answer_is_sent_in_pieces_and_in_order() {
         let id = server.pass.connections.ids()[0];
         client.query(1, "later");
         server.run_until_idle();
-        // What is behind the name is not looked at.
-        let mut frame = Vec::new();
-        Envelope::new(version, 1).put_set_keyspace("long", &mut frame);
-        frame.resize(HEADER_BYTES + (8 << 20), b'x');
-        frame[5..HEADER_BYTES].copy_from_slice(&(8u32 << 20).to_be_bytes());
         server.pass.service.held.take();
+        let frame = long_answer(version, 8 << 20);
         drop(server.pass.service.replies.hand_over(id, frame, None));
         let (mut passes, mut answers) = (0, Vec::new());
         while answers.len() < 2 {
