@@ -760,7 +760,7 @@ fn long_answer(version: Version, body_bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Before: a connection that had sent some pieces had the first turn in the next pass, too, which had time for no other.
+/// Before: a connection that had sent some pieces had the first turn in the next pass, too, and others had none.
 #[test]
 fn who_was_sent_pieces_of_a_long_answer_waits_for_those_that_had_no_turn() {
     let mut server = Server::start();
