@@ -14,7 +14,7 @@ use model::schema::TableBuilder;
 use model::{ColumnId, CqlType, Schema, TableId, Token};
 use uuid::Uuid;
 
-use crate::shard::{self, answers, flush, make, schema_of};
+use crate::shard::{self, answers, flush, make, noise, schema_of};
 
 const TABLES: u128 = 300;
 
@@ -58,8 +58,7 @@ fn row_of(table: u128, key: i32) -> Vec<u8> {
 
 /// A row with 8 KiB that cannot be compressed.
 fn long_row_of(table: u128, key: i32) -> Vec<u8> {
-    let word = |n: u64| (n * 1000 + key as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let value: Vec<u8> = (0..1024).flat_map(|n| word(n).rotate_left(29).to_le_bytes()).collect();
+    let value = noise(key.cast_unsigned(), 1024);
     let mut out = Vec::new();
     let mut m = MutationBuilder::begin(&mut out, id(table), Token(key.into()), &key.to_be_bytes());
     m.row(&[], |out| {

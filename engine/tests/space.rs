@@ -17,7 +17,7 @@ use model::row::{Cell, RowBuilder, RowHead};
 use model::{ColumnId, Deletion, RowRef, Schema, Token, TokenRange};
 use uuid::Uuid;
 
-use crate::shard::{self, LATER_S, TABLE, drive, flush, key_value, schema_of, write};
+use crate::shard::{self, LATER_S, TABLE, drive, flush, key_value, noise, schema_of, write};
 
 fn schema() -> Schema {
     let by_size = [("class", "SizeTieredCompactionStrategy"), ("min_sstable_size", "0")];
@@ -117,12 +117,6 @@ async fn two_merges(
     assert!(errors.len() > 1 || files.max() < Some(4), "each has merged something");
     sim.set_faults(Faults::default());
     errors
-}
-
-/// A value of so many words of 8 bytes that cannot be compressed, of which no two keys have the same.
-fn noise(key: u32, words: u64) -> Vec<u8> {
-    let word = |n: u64| (n * 1000 + u64::from(key)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    (0..words).flat_map(|n| word(n).rotate_left(29).to_le_bytes()).collect()
 }
 
 /// Before: what a merge unlinks counted as free though a snapshot had it, too: the merge was begun with space for a few
@@ -392,26 +386,37 @@ fn a_flush_that_met_a_full_disk_begins_where_there_is_space_for_more_than_it_had
     });
 }
 
+/// Flushes a short file of zeros, and then seals 1 MiB of values that do not compress.
+async fn seal_noise_behind_zeros(engine: &Engine) {
+    write_zeros(engine, 0..60).await;
+    flush(engine).await;
+    for key in 0..40 {
+        write(engine, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
+    }
+    engine.seal(TABLE);
+}
+
+/// Flushes a short file of zeros once more, with 300 KiB free: its error. Then the disk has space.
+async fn flush_zeros_into_little(engine: &Engine, (sim, disk): (&SimDisk, &Disk)) -> Option<Error> {
+    engine.measure_space(0).await.unwrap();
+    write_zeros(engine, 0..60).await;
+    leave_free(sim, disk, 300 << 10).await;
+    let (error, _) = flush_once(engine, LATER_S + 60).await;
+    sim.set_faults(Faults::default());
+    error
+}
+
 /// Before: it was asked for of what was written later, too.
 #[test]
 fn what_a_flush_was_refused_is_forgotten_when_its_table_is_emptied() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
-        write_zeros(&engine, 0..60).await;
-        flush(&engine).await;
-        for key in 0..40 {
-            write(&engine, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
-        }
-        engine.seal(TABLE);
+        seal_noise_behind_zeros(&engine).await;
         leave_free(&sim, &disk, 700 << 10).await;
         assert_eq!(flush_once(&engine, LATER_S).await.0, no_space_to_flush());
         leave_free(&sim, &disk, 8 << 20).await;
         engine.truncate(TABLE).await.unwrap();
-        engine.measure_space(0).await.unwrap();
-        write_zeros(&engine, 0..60).await;
-        leave_free(&sim, &disk, 300 << 10).await;
-        assert_eq!(flush_once(&engine, LATER_S + 60).await.0, None);
-        sim.set_faults(Faults::default());
+        assert_eq!(flush_zeros_into_little(&engine, (&sim, &disk)).await, None);
     });
 }
 
@@ -420,12 +425,7 @@ fn what_a_flush_was_refused_is_forgotten_when_its_table_is_emptied() {
 fn what_a_flush_was_refused_is_not_noted_for_a_table_that_was_emptied_meanwhile() {
     on_sim(async |sim, disk, exec| {
         let engine = open_small(&disk, &exec).await;
-        write_zeros(&engine, 0..60).await;
-        flush(&engine).await;
-        for key in 0..40 {
-            write(&engine, &record(&[key], Some(&noise(key, 3000)), 1)).await.unwrap();
-        }
-        engine.seal(TABLE);
+        seal_noise_behind_zeros(&engine).await;
         let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
         let pauses = RefCell::new(0);
         let pause = async || {
@@ -438,11 +438,7 @@ fn what_a_flush_was_refused_is_not_noted_for_a_table_that_was_emptied_meanwhile(
         let full = engine.run(job, LATER_S, pause).await.err();
         assert!(matches!(full, Some(Error::DiskFull { .. })), "{full:?}");
         leave_free(&sim, &disk, 8 << 20).await;
-        engine.measure_space(0).await.unwrap();
-        write_zeros(&engine, 0..60).await;
-        leave_free(&sim, &disk, 300 << 10).await;
-        assert_eq!(flush_once(&engine, LATER_S + 60).await.0, None);
-        sim.set_faults(Faults::default());
+        assert_eq!(flush_zeros_into_little(&engine, (&sim, &disk)).await, None);
     });
 }
 

@@ -80,18 +80,21 @@ impl FrameWriter {
 
     /// Makes what was appended so far ready to send: all, or as far as the first piece of a long frame.
     pub fn seal(&mut self) {
-        self.seal_frames();
-        if self.unsent().is_empty() {
-            self.make_ready();
+        if let Some(format) = self.segments
+            && !self.frames.is_empty()
+        {
+            format.wrap(&self.frames, &mut self.wire);
+            self.frames.clear();
+            self.frames.shrink_to(KEPT_BYTES_MAX);
         }
+        self.make_ready();
     }
 
-    /// Makes the next piece of a long frame ready to send, or the frames behind it. Whether something is ready. Called
-    /// when all that was ready is sent.
-    pub fn make_ready(&mut self) -> bool {
+    /// If all that was ready is sent: makes the next piece of a long frame ready to send, or the frames behind it.
+    pub fn make_ready(&mut self) {
         while self.unsent().is_empty() {
             let FrameWriter { compression, segments, wire, scratch, behind, .. } = self;
-            let Some(piece) = behind.next(PIECE_BYTES) else { return false };
+            let Some(piece) = behind.next(PIECE_BYTES) else { return };
             match (piece, segments) {
                 (Piece::OfLong(part), None) => wire.extend_from_slice(part),
                 (Piece::OfLong(part), Some(format)) => format.wrap_part(part, wire),
@@ -104,17 +107,6 @@ impl FrameWriter {
                 }
                 (Piece::Frames(frames), Some(format)) => format.wrap(&frames, wire),
             }
-        }
-        true
-    }
-
-    fn seal_frames(&mut self) {
-        if let Some(format) = self.segments
-            && !self.frames.is_empty()
-        {
-            format.wrap(&self.frames, &mut self.wire);
-            self.frames.clear();
-            self.frames.shrink_to(KEPT_BYTES_MAX);
         }
     }
 

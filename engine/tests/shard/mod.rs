@@ -38,6 +38,12 @@ pub(crate) fn key_value(options: TableOptions) -> Table {
         .unwrap()
 }
 
+/// A value of so many words of 8 bytes that cannot be compressed, of which no two keys have the same.
+pub(crate) fn noise(key: u32, words: u64) -> Vec<u8> {
+    let word = |n: u64| (n * 1000 + u64::from(key)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..words).flat_map(|n| word(n).rotate_left(29).to_le_bytes()).collect()
+}
+
 /// A plain index of the values of a column.
 pub(crate) fn index_of(table: &Table, column: &str) -> Index {
     Index {
