@@ -1,8 +1,8 @@
 //! One shard's storage: commit log, memtable, sstables, cache, compaction.
 //!
 //! The engine is one thread's (`!Send`): no locks, no atomics. It never spawns (but for the thread that closes real
-//! files), reads a clock or draws random numbers: time and randomness are arguments. All I/O goes through [`io`], which has a second
-//! implementation, the seeded simulator. So a whole shard runs deterministically in a test.
+//! files, and the tasks that open them), reads a clock or draws random numbers: time and randomness are arguments. All
+//! I/O goes through [`io`], which has a second implementation, the seeded simulator. So a whole shard runs deterministically in a test.
 
 pub mod async_mutex;
 mod backoff;

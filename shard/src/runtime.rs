@@ -1,4 +1,5 @@
-//! The runtime: an executor per core, and the only place where tasks and threads start.
+//! The runtime: an executor per core, and the only place where tasks and threads start, but for those of
+//! real files (`engine/src/io`).
 //!
 //! ```text
 //! launch(CoreConfig) ─► thread, bound to its processor ─► executor ─► main(Runtime) in `Requests`
