@@ -14,12 +14,12 @@
 //!
 //! Not here: sockets, connection state beyond framing, what a request means.
 
-mod behind;
 pub mod buffer;
 pub mod client;
 pub mod compress;
 pub mod consistency;
 pub mod error;
+mod frame_queue;
 pub mod frame_reader;
 pub mod frame_writer;
 pub mod header;

@@ -21,9 +21,12 @@ pub const SEGMENT_PAYLOAD_BYTES_MAX: usize = (1 << 17) - 1;
 
 /// Bodies smaller than this are answered uncompressed: LZ4 gains nothing on them.
 pub const COMPRESS_BYTES_MIN: usize = 512;
-/// Longer bodies are answered uncompressed (v3, v4), and of what is sealed at a time (v5) so many bytes are compressed:
-/// it is done in one step, in which a core compresses about 0.5 GB a second.
+/// Longer bodies are answered uncompressed (v3, v4), and of the short frames that are sealed at a time (v5) so many
+/// bytes are compressed: it is done in one step, in which a core compresses about 0.5 GB a second.
 pub const COMPRESS_BYTES_MAX: usize = 1 << 20;
+/// A frame of more bytes is long, unless its body is compressed whole (v3, v4): it is made ready for the socket in
+/// chunks of so many bytes, one a pass. These are whole segments of v5, and compressing them takes about 1 ms.
+pub const FRAME_CHUNK_BYTES: usize = 4 * SEGMENT_PAYLOAD_BYTES_MAX;
 
 /// The memory that a buffer of decompressed frames keeps for the next ones, in bytes.
 pub const FRAME_BUFFER_BYTES_KEPT: usize = 16 << 10;

@@ -15,7 +15,7 @@
 //! 3. What was truncated or dropped meanwhile is not brought back: the epoch is compared under the manifest's lock.
 //! 4. A table is flushed by one task at a time (`Table::flushing`).
 //! 5. If the disk is full when at least one of several tables is written, those are committed. The table that met it
-//!    loses its file and keeps its memtable, as do those after it; the flush counts as a success.
+//!    loses its file and keeps its memtable; those after it are not begun. The flush counts as a success.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

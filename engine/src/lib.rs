@@ -1,8 +1,9 @@
 //! One shard's storage: commit log, memtable, sstables, cache, compaction.
 //!
-//! The engine is one thread's (`!Send`): no locks, no atomics. It never spawns (but for the thread that closes real
-//! files, and the tasks that open them), reads a clock or draws random numbers: time and randomness are arguments. All
-//! I/O goes through [`io`], which has a second implementation, the seeded simulator. So a whole shard runs deterministically in a test.
+//! The engine is one thread's (`!Send`): no locks, and no atomics but in what the shards of a node share (the ledger of
+//! space, files of several shards). It never spawns (but for the thread that closes real files, and the tasks that open
+//! them), reads a clock or draws random numbers: time and randomness are arguments. All I/O goes through [`io`], which
+//! has a second implementation, the seeded simulator. So a whole shard runs deterministically in a test.
 
 pub mod async_mutex;
 mod backoff;

@@ -100,8 +100,8 @@ pub const FLUSH_SMALL_VIEWS_MAX: usize = 32;
 pub const FLUSH_GROUP_TABLES_MAX: usize = 64;
 /// Bytes that a flush is promised at a time when its files outgrow what it was promised first.
 pub const FLUSH_MORE_BYTES: u64 = 2 * SSTABLE_WRITE_BYTES as u64;
-/// Where the estimate of a flush is not free, it begins with that divided by this, or with a piece more than its
-/// file had when it met a full disk.
+/// Where the estimate of a flush is not free, it begins with a fourth of it, or with more if it was refused before
+/// (`flush_estimate.rs`).
 pub const FLUSH_BEGINS_WITH_DIVISOR: u64 = 4;
 
 /// A flush or a compaction asks after so many bytes of rows whether there is time for more: about a tenth of a

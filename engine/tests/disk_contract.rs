@@ -145,8 +145,10 @@ fn a_file_whose_opening_is_waited_for_no_more_is_closed() {
         let (disk, name) = (Disk::at(root.path()).await.unwrap(), path("opened-in-vain"));
         disk.create(&name).await.unwrap().close().await.unwrap();
         for _ in 0..3 {
+            assert_eq!(messina_engine::io::in_executor(), 0);
             let mut opening = Box::pin(disk.open(&name));
             assert!(poll_once(&mut opening).await.is_none());
+            assert_eq!(messina_engine::io::in_executor(), 1, "the core knows of it");
             // It is opened now, and was not taken.
             glommio::timer::sleep(SOON).await;
         }

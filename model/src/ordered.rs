@@ -29,8 +29,10 @@ mod decode;
 mod number;
 #[cfg(test)]
 mod tests;
+mod work;
 
 pub use decode::{Reader, decode};
+pub use work::{has_decimals, work_of_decimal, work_of_digits};
 
 use crate::types::{CqlType, UserType, collection_elements, tuple_fields, vector_elements};
 use crate::{Error, Result};

@@ -133,7 +133,7 @@ impl Lease {
         }
     }
 
-    /// The answer has so many bytes at most from now on.
+    /// Gives back what the answer holds beyond so many bytes. It may grow again.
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
         let bytes = (bytes as u64).next_multiple_of(LEASE_STEP_BYTES).min(self.bytes);
         self.answers.leased_bytes.fetch_sub(self.bytes - bytes, Relaxed);

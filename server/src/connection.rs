@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! socket ─► input ─► reader ─► stage ─► limits ─► decode ─► service ─► writer ─► socket
-//!                       │         │         │        │         └─ later ─► waiting
+//!                       │         │         │        │         └─ later ─► unanswered
 //!                       └─────────┴─────────┴────────┴─ an ERROR in its place
 //! ```
 //!
@@ -10,7 +10,8 @@
 //! the socket's other half is read away, so that the last answer is not lost in a reset).
 //!
 //! Invariants
-//! 1. Every frame taken is answered exactly once, now or when it leaves `waiting`.
+//! 1. Every frame taken is answered exactly once, now or when it leaves `unanswered`. What is unanswered when the
+//!    connection is closed goes on as an orphan (`orphans.rs`).
 //! 2. While too much is unsent or unanswered, here or on the whole core, nothing is read: the client feels it by TCP.
 //! 3. Nothing but OPTIONS and STARTUP is taken before the session began.
 //!
@@ -24,7 +25,6 @@ mod send;
 mod serve;
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::rc::Rc;
@@ -48,6 +48,7 @@ use crate::load::Load;
 use crate::service::Service;
 use crate::session::{Session, Stage};
 use crate::time_slice::TimeSlice;
+use crate::unanswered::Unanswered;
 
 /// What is said of a frame that comes behind one that was refused, in one segment.
 const GIVEN_UP: &str =
@@ -69,7 +70,7 @@ pub(crate) struct Connection {
     /// The client sends no more than what the kernel has: it is to be read to its end.
     has_ended: bool,
     /// Requests without an answer: stream, and what they count against the shard's memory.
-    waiting: VecDeque<(i16, u32)>,
+    unanswered: Unanswered,
     /// Something was flushed since the last [`trim`](Connection::trim).
     touched: bool,
     /// What its frames that are not whole, or were not taken yet, count against the shard's memory.
@@ -121,7 +122,7 @@ impl Connection {
             backlog: false,
             unread: true,
             has_ended: false,
-            waiting: VecDeque::new(),
+            unanswered: Unanswered::default(),
             touched: true,
             partial_bytes: 0,
             expanded_bytes: 0,
@@ -238,7 +239,7 @@ impl Connection {
         }
         // The ERROR is on stream 0. If a request with this number waits, its client would take the ERROR for the
         // answer, and may ask again for what is being done.
-        if self.waiting.iter().all(|(stream, _)| *stream != 0) {
+        if !self.unanswered.has(0) {
             let envelope = Envelope::new(self.session.version.get(), 0);
             let failure = Failure::Plain(ErrorCode::Overloaded);
             self.writer.frame(|out| envelope.put_error(failure, &why, out));
@@ -403,7 +404,7 @@ impl Connection {
             let serve = Serve {
                 session: &self.session,
                 writer: &mut self.writer,
-                waiting: &mut self.waiting,
+                unanswered: &mut self.unanswered,
                 load,
             };
             if let Some(compression) = serve.frame(&header, body, service) {
@@ -449,13 +450,10 @@ impl Connection {
 
     /// Appends a late answer, or an event, which answers nothing.
     pub(crate) fn deliver(&mut self, frame: Cow<'_, [u8]>, load: &mut Load) {
-        if let Some(bytes) = take_answered(&mut self.waiting, &frame) {
+        if let Some(bytes) = self.unanswered.take(&frame) {
             load.release(bytes);
         }
-        match frame {
-            Cow::Borrowed(frame) => self.writer.frame(|out| out.extend_from_slice(frame)),
-            Cow::Owned(frame) => self.writer.long_frame(frame),
-        }
+        self.writer.whole_frame(frame);
     }
 
     /// Takes nothing more, and closes when everything is answered and sent.
@@ -470,14 +468,14 @@ impl Connection {
 
     /// Whether everything taken is answered and sent.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.waiting.is_empty() && self.writer.waiting_bytes() == 0
+        self.unanswered.is_empty() && self.writer.waiting_bytes() == 0
     }
 
     /// Whether the client has to read, or wait, before it may ask more. While the core has taken on much, a client
     /// waits that has an answer to come: when it has taken that answer it gets its next turn.
     fn is_held_back(&self, load: &Load) -> bool {
         self.writer.waiting_bytes() >= UNSENT_BYTES_MAX
-            || self.waiting.len() >= CONNECTION_REQUESTS_MAX
+            || self.unanswered.len() >= CONNECTION_REQUESTS_MAX
             || load.holds_back() && !self.is_quiet()
             || self.waits_for_space(load)
     }
@@ -525,25 +523,13 @@ impl Connection {
         }
     }
 
-    /// It is over: what it counted against the core's limits counts no more, but for its requests that wait for an
-    /// answer, which it leaves.
-    pub(crate) fn close(self, load: &mut Load) -> VecDeque<(i16, u32)> {
+    /// Ends it: what it counted against the core's limits counts no more. Returns its requests without an answer, which
+    /// go on counting.
+    pub(crate) fn close(self, load: &mut Load) -> Unanswered {
         load.unsent(self.unsent_bytes, 0);
         load.partial(self.partial_bytes, 0);
         load.expanded(self.expanded_bytes, 0);
         load.kept(self.kept_bytes, 0);
-        self.waiting
+        self.unanswered
     }
-}
-
-/// Takes the request out that a frame answers: what it counts. `None` for an event, which answers nothing.
-pub(crate) fn take_answered(waiting: &mut VecDeque<(i16, u32)>, frame: &[u8]) -> Option<u32> {
-    let stream = frame[2..4].try_into().map(i16::from_be_bytes).expect("a frame has a header");
-    if stream < 0 {
-        return None;
-    }
-    let index = waiting.iter().position(|(waits, _)| *waits == stream);
-    // Most answers come in order: it is among the first, and what is behind it keeps its order.
-    let waited = index.and_then(|index| waiting.remove(index));
-    Some(waited.expect("an answer has its request").1)
 }

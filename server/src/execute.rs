@@ -90,7 +90,7 @@ use write::Writes;
 
 use crate::answers::Answers;
 use crate::limits::{
-    COMPUTED_READS_MAX, MAIL_SLICE, NAMED_KEYS_MEMORY_DIVISOR, PREPARES_MAX,
+    MAIL_SLICE, NAMED_KEYS_MEMORY_DIVISOR, SHORT_PREPARES_MAX, VIRTUAL_READS_MAX,
     WAITING_STATEMENTS_MEMORY_DIVISOR, WRITES_SLICE,
 };
 use crate::replies::Replies;
@@ -142,13 +142,13 @@ pub(crate) struct Executor {
     describe_turn: Semaphore,
     /// Held by each change of the schema and each TRUNCATE from its request on, to count them.
     schema_changes_waiting: Rc<()>,
-    /// Of reads of virtual tables whose facts are collected: what they become counts, but not the facts.
-    computing: Semaphore,
-    /// Of the other PREPAREs, which every core is asked for.
-    prepares: Semaphore,
+    /// Of reads of virtual tables that collect facts of other cores, which no budget counts.
+    virtual_reads: Semaphore,
     /// Of PREPAREs of long texts, which every core compiles: what one takes, in the queues between cores as well, is
     /// bounded.
     long_prepares: Semaphore,
+    /// Of PREPAREs of short texts, which every core is asked for, too.
+    short_prepares: Semaphore,
     /// Of long texts that are compiled, and of long values and BATCH messages that are bound: what one becomes may take
     /// all the memory that a core has for that.
     long_statements: Semaphore,
@@ -238,9 +238,9 @@ impl Executor {
             truncate_turn: Semaphore::new(1),
             describe_turn: Semaphore::new(1),
             schema_changes_waiting: Rc::default(),
-            computing: Semaphore::new(COMPUTED_READS_MAX),
-            prepares: Semaphore::new(PREPARES_MAX),
+            virtual_reads: Semaphore::new(VIRTUAL_READS_MAX),
             long_prepares: Semaphore::new(1),
+            short_prepares: Semaphore::new(SHORT_PREPARES_MAX),
             long_statements: Semaphore::new(1),
             #[cfg(test)]
             bound_beside: Cell::new(0),
@@ -522,7 +522,7 @@ impl Service for Rc<Executor> {
 
     fn closed(&self, session: &Rc<Session>) {
         self.state.sessions().borrow_mut().remove(&session.id);
-        session.is_gone.set(true);
+        session.is_closed.set(true);
         self.fell_silent(session);
     }
 

@@ -41,6 +41,7 @@ mod system;
 mod time_slice;
 mod timeouts;
 mod transport;
+mod unanswered;
 
 /// Runs the server until it is told to stop. The exit status of the process: 0, or 1 after an error,
 /// which was said.

@@ -62,13 +62,15 @@ pub(crate) const PRESSED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes that a client must take of its answers in that time, or all of them: one that takes a few now and then keeps
 /// others waiting as well.
 pub(crate) const TAKEN_BYTES_MIN: usize = 256 << 10;
-/// A connection of which nothing was heard for so long is asked whether it is still there: a client that lost its power
-/// or its network never says that it has gone.
+// A client that takes a whole chunk of a long answer has taken enough.
+const _: () = assert!(TAKEN_BYTES_MIN < cql::limits::FRAME_CHUNK_BYTES);
+/// A connection of which nothing was heard for so long is sent a keepalive probe: a client that lost its power or its
+/// network never says that it has gone.
 pub(crate) const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
-/// How long each such question waits for its answer.
+/// The time between two such probes.
 pub(crate) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-/// After so many questions without an answer the connection is closed.
-pub(crate) const KEEPALIVE_QUESTIONS: i32 = 4;
+/// After so many probes without an answer the connection is closed.
+pub(crate) const KEEPALIVE_PROBES_MAX: i32 = 4;
 /// How long a frame may take to come whole, seen from when its beginning is found waiting for the rest. It is refused
 /// then: what has come of it takes memory that others' requests need.
 pub(crate) const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
@@ -139,8 +141,6 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 
 /// Requests of one connection that may wait for an answer; at more, nothing is read from it.
 pub(crate) const CONNECTION_REQUESTS_MAX: usize = 2048;
-/// Pieces of long answers, of 1 MiB each, that a connection sends in one pass: others are sent theirs.
-pub(crate) const PIECES_PER_FLUSH: usize = 2;
 /// Requests of one shard that may wait for an answer; more are answered OVERLOADED.
 pub(crate) const SHARD_REQUESTS_MAX: usize = 32 << 10;
 /// From 75 % of these two limits on, nothing is read from connections that wait for an answer, or have not taken one.
@@ -191,10 +191,10 @@ pub(crate) const WAITING_STATEMENTS_MEMORY_DIVISOR: usize = 10;
 pub(crate) const HELD_UNCOUNTED_BYTES_MAX: usize = 4 << 10;
 /// Reads of virtual tables whose facts one core collects at a time: those of one take up to 1 MB of each core, which
 /// counts nowhere.
-pub(crate) const COMPUTED_READS_MAX: u64 = 8;
+pub(crate) const VIRTUAL_READS_MAX: u64 = 8;
 /// PREPAREs of short texts for which one core asks the others at a time: what a task asks of another core is never
-/// refused.
-pub(crate) const PREPARES_MAX: u64 = 64;
+/// refused, so thousands of them would stand before reads and writes in its mailbox.
+pub(crate) const SHORT_PREPARES_MAX: u64 = 64;
 /// Aggregates whose parts one core waits for at a time: each has a place in the mailbox of every other core until its
 /// part is made, and a part on its way counts against no budget. The rows of others come to the core that was asked.
 pub(crate) const AGGREGATES_IN_PARTS_MAX: usize = 4;

@@ -90,6 +90,14 @@ struct ManualClient {
     waiting: usize,
 }
 
+impl ManualClient {
+    /// Takes a late answer or an event, as a connection does.
+    fn deliver(&mut self, frame: Cow<'_, [u8]>) {
+        self.waiting -= usize::from(!is_event(&frame));
+        self.writer.whole_frame(frame);
+    }
+}
+
 impl ManualServer {
     /// Opens or makes the data directory that is all of `disk`.
     pub fn open(disk: &Disk, config: &ManualConfig) -> engine::Result<ManualServer> {
@@ -192,6 +200,13 @@ impl ManualServer {
     pub fn disconnect(&mut self, client: ClientId) {
         let ManualClient { session, shard, .. } = &self.clients[client.0];
         self.cores[*shard].executor.closed(session);
+    }
+
+    /// The client sends nothing more, and still takes its answers.
+    #[cfg(test)]
+    pub(crate) fn fall_silent(&mut self, client: ClientId) {
+        let ManualClient { session, shard, .. } = &self.clients[client.0];
+        self.cores[*shard].executor.fell_silent(session);
     }
 
     /// The executor of a core.
@@ -297,9 +312,7 @@ impl ManualServer {
             busy |= core.executor.poll_within(LONG, LONG);
             let deliver = |to: ConnectionId, frame: Cow<'_, [u8]>| {
                 busy = true;
-                let client = &mut clients[to.slot as usize];
-                client.waiting -= usize::from(!is_event(&frame));
-                client.writer.frame(|out| out.extend_from_slice(&frame));
+                clients[to.slot as usize].deliver(frame);
             };
             core.executor.replies().deliver(deliver, || false);
         }
@@ -332,9 +345,7 @@ impl ManualServer {
         let mut delivered = 0;
         let deliver = |to: ConnectionId, frame: Cow<'_, [u8]>| {
             delivered += 1;
-            let client = &mut clients[to.slot as usize];
-            client.waiting -= usize::from(!is_event(&frame));
-            client.writer.frame(|out| out.extend_from_slice(&frame));
+            clients[to.slot as usize].deliver(frame);
         };
         cores[shard].executor.replies().deliver(deliver, || true);
         delivered
@@ -369,10 +380,19 @@ impl ManualServer {
     pub fn sent<R>(&mut self, client: ClientId, read: impl FnOnce(&[u8]) -> R) -> R {
         let writer = &mut self.clients[client.0].writer;
         writer.seal();
-        let bytes = writer.unsent();
-        let (length, result) = (bytes.len(), read(bytes));
-        writer.sent(length);
-        result
+        let bytes = writer.unsent().len();
+        if bytes == writer.waiting_bytes() {
+            let result = read(writer.unsent());
+            writer.sent(bytes);
+            return result;
+        }
+        let mut chunks = Vec::new();
+        while !writer.unsent().is_empty() {
+            chunks.extend_from_slice(writer.unsent());
+            writer.sent(writer.unsent().len());
+            writer.seal();
+        }
+        read(&chunks)
     }
 
     /// Writes the memtables of every core to sstables.

@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use crate::limits::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_QUESTIONS, LISTEN_BACKLOG};
+use crate::limits::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES_MAX, LISTEN_BACKLOG};
 
 /// Turns the -1 of a system call into the error it stands for.
 fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -61,14 +61,14 @@ pub(crate) fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from(socket))
 }
 
-/// Lets the kernel find out which clients are gone. The connections of a listener have its options.
+/// Has the kernel probe silent clients. Accepted sockets inherit these options (Linux, tcp(7)).
 fn keep_alive(listener: &OwnedFd) -> io::Result<()> {
     let (idle_s, interval_s) =
         (KEEPALIVE_IDLE.as_secs() as i32, KEEPALIVE_INTERVAL.as_secs() as i32);
     set_option(listener, libc::SOL_SOCKET, libc::SO_KEEPALIVE, &1i32)?;
     set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, &idle_s)?;
     set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, &interval_s)?;
-    set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &KEEPALIVE_QUESTIONS)
+    set_option(listener, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, &KEEPALIVE_PROBES_MAX)
 }
 
 /// Lets connections in. The order in which the listeners of a port start is the order in which
@@ -114,10 +114,10 @@ fn set_option<T>(
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, bytes) }).map(drop)
 }
 
-/// Lets the kernel hold little of what a socket receives before it is read.
+/// How many bytes the kernel holds of what a socket receives before it is read, about.
 #[cfg(test)]
-pub(crate) fn receive_little(socket: &impl AsRawFd) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &(16i32 << 10))
+pub(crate) fn set_receive_buffer(socket: &impl AsRawFd, bytes: usize) -> io::Result<()> {
+    set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &(bytes as i32))
 }
 
 /// The user whose process connected, as the kernel saw it at that moment.
@@ -171,6 +171,27 @@ mod tests {
         // SAFETY: takes five numbers.
         let disabled = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) };
         assert_eq!(disabled, 1);
+    }
+
+    #[test]
+    fn accepted_connections_are_probed() {
+        let listener = bind_listener("127.0.0.1:0".parse().unwrap()).unwrap();
+        start_listening(&listener).unwrap();
+        let _client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        listener.set_nonblocking(false).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let option = |level, name| {
+            let (mut value, mut bytes) = (0i32, size_of::<i32>() as libc::socklen_t);
+            let (at, length) = ((&raw mut value).cast(), &raw mut bytes);
+            // SAFETY: the kernel writes at most `bytes` bytes, one `i32`.
+            checked(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, at, length) })
+                .unwrap();
+            value
+        };
+        assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
+        let idle_s = KEEPALIVE_IDLE.as_secs() as i32;
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE), idle_s);
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_KEEPCNT), KEEPALIVE_PROBES_MAX);
     }
 
     #[test]

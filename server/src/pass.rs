@@ -6,7 +6,7 @@
 //! 3  read, decode, execute                      one recv a connection; most requests end here; a bounded time
 //! 4  the service is polled                      mail of other cores, what the log completed
 //! 5  late answers join their connections
-//! 6  send                                       one send a connection; a bounded time
+//! 6  send                                       what is ready, and of a long answer a chunk; a bounded time
 //! 7  let others run; if nothing was done: spin a little, then sleep
 //! ```
 //!
@@ -16,9 +16,9 @@
 //! clock, after some units of work (`shard/src/effort.rs`).
 //!
 //! Invariant: a connection that has something to do which no event will tell of (bytes read and held back, a socket
-//! read to the brim, answers that the time of this pass did not reach) is on a list for the next pass. One that must
-//! wait until others take less of the core's memory has its turn with its own answers, when there is space for what it
-//! would decompress, and with housekeeping.
+//! read to the brim, answers that the time of this pass did not reach, the rest of a long answer) is on a list for the
+//! next pass. One that must wait until others take less of the core's memory has its turn with its own answers, when
+//! there is space for what it would decompress, and with housekeeping.
 //!
 //! Not here: when a core wakes for what no event tells of (`pass/ticks.rs`).
 

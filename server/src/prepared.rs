@@ -11,12 +11,14 @@
 //!
 //! A change of the schema costs nothing by itself: a statement is checked when it is used again. All of them are
 //! checked at the first use after [`SCHEMA_CHANGES_UNCHECKED_MAX`] changes, since each that is not valid any more keeps
-//! the old version of its table in memory.
+//! the old version of its table in memory. Of these [`DROPPED_AT_ONCE`] are dropped then, the others with each statement
+//! that comes or is checked later.
 //!
 //! Invariants
 //! 1. `young + old + forgotten ≤ bytes_max`, and one statement more: each generation holds less than half of it before
-//!    the statement that fills it, and of what was forgotten twice the bytes of each statement that comes are dropped.
-//!    To drop tens of thousands of statements in one step takes tens of milliseconds.
+//!    the statement that fills it, and of what was forgotten twice the bytes of each statement that comes are dropped,
+//!    but [`DROPPED_AT_ONCE`] statements at most: to drop tens of thousands in one step takes tens of milliseconds.
+//!    While long statements come behind many short ones it is half of `bytes_max` more.
 //! 2. A statement compiled against a table that has changed since is not found.
 
 use std::rc::Rc;
@@ -35,7 +37,7 @@ struct Kept<S> {
     valid_at_schema: u64,
 }
 
-/// Statements that are dropped when all are checked: that takes less than a millisecond.
+/// Statements that are dropped at a time: that takes less than a millisecond.
 const DROPPED_AT_ONCE: usize = 100;
 
 type Generation<S> = HashMap<StatementId, Kept<S>, foldhash::fast::RandomState>;
@@ -56,8 +58,8 @@ impl<S> PreparedCache<S> {
     /// An empty cache.
     pub(crate) fn new(bytes_max: usize) -> PreparedCache<S> {
         let (young, old) = (Generation::default(), Generation::default());
-        let (forgotten, young_bytes, checked_at_schema) = Default::default();
-        PreparedCache { young, old, forgotten, young_bytes, bytes_max, checked_at_schema }
+        let forgotten = Vec::new();
+        PreparedCache { young, old, forgotten, young_bytes: 0, bytes_max, checked_at_schema: 0 }
     }
 
     /// The statement, if it is known and still valid by the schema of this number, which `is_valid` knows.
@@ -116,10 +118,11 @@ impl<S> PreparedCache<S> {
         }
     }
 
-    /// Drops twice so many bytes of what was forgotten, and a statement at least.
+    /// Drops twice so many bytes of what was forgotten, a statement at least, and [`DROPPED_AT_ONCE`] at most.
     fn drop_some(&mut self, bytes: usize) {
         let mut left = 2 * bytes;
-        while let Some(kept) = self.forgotten.pop() {
+        for _ in 0..DROPPED_AT_ONCE {
+            let Some(kept) = self.forgotten.pop() else { break };
             if kept.bytes >= left {
                 break;
             }
@@ -144,7 +147,7 @@ impl<S> PreparedCache<S> {
             });
             self.forgotten.extend(invalid.map(|(_, kept)| kept));
         }
-        // Each keeps a table in memory, and a node that prepares nothing more drops none.
+        // The others follow as statements come: a node may prepare nothing more.
         let left = self.forgotten.len().saturating_sub(DROPPED_AT_ONCE);
         self.forgotten.truncate(left);
         self.young_bytes = self.young.values().map(|kept| kept.bytes).sum();
@@ -200,9 +203,22 @@ mod tests {
         let before = in_memory(&all);
         cache.check_all(2, |_| false);
         assert_eq!((in_memory(&all), cache.iter().count()), (before - DROPPED_AT_ONCE, 0));
-        let new = Rc::new(0);
-        cache.put(id(250), new, 10, 2);
+        cache.put(id(250), Rc::new(0), 10, 2);
         assert_eq!(in_memory(&all), before - DROPPED_AT_ONCE - 2);
+    }
+
+    /// Before: a statement that takes as much as thousands of short ones had as many dropped in one step.
+    #[test]
+    fn a_long_statement_drops_few_of_many_short_ones() {
+        let mut cache = PreparedCache::new(40_000);
+        let all: Vec<Rc<u8>> = (0..250).map(Rc::new).collect();
+        for (n, statement) in (0..).zip(&all) {
+            cache.put(id(n), statement.clone(), 40, 1);
+        }
+        cache.check_all(2, |_| false);
+        cache.put(id(0), Rc::new(0), 15_000, 2);
+        let in_memory = all.iter().filter(|one| Rc::strong_count(one) > 1).count();
+        assert_eq!(in_memory, all.len() - 2 * DROPPED_AT_ONCE);
     }
 
     #[test]

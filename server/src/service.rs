@@ -34,7 +34,8 @@ pub(crate) trait Service {
     /// A connection was accepted.
     fn opened(&self, session: &Rc<Session>);
 
-    /// A connection is gone. What it still reads ends; what else it waits for is dropped when it comes.
+    /// A connection is gone. What it still reads ends, long statements that wait for their turn are not begun; other
+    /// answers are dropped when they come.
     fn closed(&self, session: &Rc<Session>);
 
     /// A client sends nothing more: what it reads ends, what it writes is answered if it still listens.

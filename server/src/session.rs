@@ -66,8 +66,8 @@ pub(crate) struct Session {
     pub(crate) requests: Cell<u64>,
     /// Whether the client is gone, or sends nothing more: no read is begun for it, and those that wait have ended.
     pub(crate) is_over: Cell<bool>,
-    /// Whether its connection is closed: nothing is to be begun of what it has asked for.
-    pub(crate) is_gone: Cell<bool>,
+    /// Whether its connection is closed: its statements that wait for a turn are not begun.
+    pub(crate) is_closed: Cell<bool>,
     /// The terms of its reads that wait.
     pub(crate) reads: RefCell<Slab<Rc<Term>>>,
     /// Where its requests that other cores answer are among those of the core.
@@ -87,7 +87,7 @@ impl Session {
             events: Cell::new(EventKinds::default()),
             requests: Cell::new(0),
             is_over: Cell::new(false),
-            is_gone: Cell::new(false),
+            is_closed: Cell::new(false),
             reads: RefCell::default(),
             forwarded: RefCell::default(),
         }

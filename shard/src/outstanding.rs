@@ -7,12 +7,12 @@
 //! sleep(time) ────────────────► alarm at now + time ──► over
 //! ```
 //!
-//! glommio tells none of this, and its own sleep takes some ten system calls. So everything this
-//! crate gives to glommio is counted here: each task by a waker around glommio's (`runtime.rs` is
-//! the only one to start tasks, but for the opens of files), each sleep by its deadline, everything else by a guard.
+//! glommio tells none of this, and its own sleep takes some ten system calls. So everything this crate gives to glommio
+//! is counted here: each task by a waker around glommio's (`runtime.rs` is the only one to start tasks, but for the
+//! opens of files, which are counted as I/O), each sleep by its deadline, everything else by a guard.
 //!
-//! Invariant: whatever can make a task of this core runnable is counted before it is begun. An
-//! operation that is not counted would end late, though never later than the next alarm.
+//! Invariant: whatever can make a task of this core runnable is counted before it is begun. An operation that is not
+//! counted would end late, though never later than the next alarm.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

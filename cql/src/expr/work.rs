@@ -12,8 +12,8 @@
 //! m[k], m[a..b]           2 for each element that is walked, and the bytes / 16
 //!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. / 16
 //!                         + (bytes of a key with decimals)² / 128, and 4 for each type in the type of a key
-//! a key written, sought   of 32 bytes or more: the bytes / 4
-//!                         + (bytes of a decimal in it)² / 128, and 4 for each type in the type of a key
+//! a key written, sought   from 32 bytes on the bytes / 4, and (bytes of a decimal in it)² / 128
+//!                         + 4 for each type in its type, if that has parts
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! an aggregate            4 for each row, each group that begins, and each that ends
 //!                         + 4 for each type in the type of its values, when a group begins
@@ -46,7 +46,7 @@
 use std::cell::Cell;
 
 use model::CqlType;
-use model::types::{Elements, collection_elements, tuple_fields, vector_elements};
+use model::ordered::{has_decimals, work_of_decimal, work_of_digits};
 
 use super::function::{Effort, Function};
 use crate::error::{Error, Result};
@@ -58,19 +58,15 @@ const CALL_WORK: u64 = 64;
 const UNITS_PER_CELL: u64 = 4;
 /// What an element of a collection that is walked takes, keys apart from values.
 const UNITS_PER_ELEMENT: u64 = 2;
-/// What a type in the type of a key takes that is looked at for each key: 10 to 20 ns, in two or three walks.
+/// What a type in the type of a value takes that is looked at before the value is brought into order: 10 to 20 ns, in
+/// two or three walks.
 const UNITS_PER_TYPE: u64 = 4;
 /// Bytes of a collection that are copied or passed over in a unit.
 const COLLECTION_BYTES_PER_UNIT: u64 = 16;
 /// Bytes of another value that are copied, and looked at to see whether they are of its type, in a unit.
 const COPIED_BYTES_PER_UNIT: u64 = 4;
-/// How much of the square of the bytes of a decimal is a unit of finding its digits, by which it is ordered: 4 ms for
-/// 16 KiB.
-const ORDERED_SQUARED_BYTES_PER_UNIT: u64 = 128;
 /// The ordered form of a key of fewer bytes is counted with the row or element that has the key.
 const SHORT_KEY_BYTES: usize = 32;
-/// More bytes than a decimal of a key has: a longer one is refused before its digits are found.
-const KEY_DECIMAL_BYTES_MAX: u64 = 16 << 10;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
 /// How much of the square of the bytes of long numbers is a unit.
@@ -313,15 +309,6 @@ fn work_of_copy(ty: &CqlType, value: &[u8]) -> u64 {
         + bytes / COLLECTION_BYTES_PER_UNIT
 }
 
-/// Whether a decimal is in a type; counts the types in it that were looked at, of a scalar none.
-fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
-    *ty == CqlType::Decimal
-        || ty.parts().into_iter().any(|part| {
-            *parts += 1;
-            has_decimals(part, parts)
-        })
-}
-
 /// What ordering values of a type takes: a value that is compared is brought into the form whose bytes compare as
 /// values do (`model/src/ordered.rs`).
 #[derive(Clone, Copy, Debug)]
@@ -348,8 +335,7 @@ impl OrderWork {
     /// What bringing a value into that form takes, in units.
     pub(crate) fn of_form(self, value: &[u8]) -> u64 {
         let bytes = value.len() as u64;
-        let of_digits = bytes.saturating_pow(2) / ORDERED_SQUARED_BYTES_PER_UNIT;
-        bytes.saturating_add(if self.has_decimals { of_digits } else { 0 })
+        bytes.saturating_add(if self.has_decimals { work_of_decimal(value.len()) } else { 0 })
     }
 
     /// What bringing a key of this type into that form takes, in units. By [`OrderWork::of_form`] the key of a row that
@@ -369,51 +355,6 @@ impl OrderWork {
             false => self.of_form(value),
         }
     }
-}
-
-/// What finding the digits of the decimals in a value takes, in units.
-fn work_of_digits(ty: &CqlType, value: &[u8]) -> u64 {
-    let of_elements = |element: &CqlType, items: &mut dyn Iterator<Item = &[u8]>| {
-        items.map(|item| work_of_digits(element, item)).fold(0, u64::saturating_add)
-    };
-    // What cannot be read ends the value: putting it into order is an error there.
-    match ty {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            let items = collection_elements(value).into_iter().flatten();
-            of_elements(element, &mut items.map_while(Result::ok))
-        }
-        CqlType::Map { key, value: of, .. } => {
-            let items = collection_elements(value).into_iter().flat_map(Elements::doubled);
-            let types = [&**key, &**of].into_iter().cycle();
-            let items = items.map_while(Result::ok).zip(types);
-            items.map(|(item, ty)| work_of_digits(ty, item)).fold(0, u64::saturating_add)
-        }
-        CqlType::Vector { element, dimensions } => {
-            let items = vector_elements(element, *dimensions, value);
-            of_elements(element, &mut items.map_while(Result::ok))
-        }
-        CqlType::Tuple(parts) => work_of_field_digits(parts.iter(), value),
-        CqlType::Udt { definition, .. } => {
-            work_of_field_digits(definition.fields.iter().map(|(_, ty)| ty), value)
-        }
-        CqlType::Decimal => {
-            let bytes = (value.len() as u64).min(KEY_DECIMAL_BYTES_MAX);
-            bytes.pow(2) / ORDERED_SQUARED_BYTES_PER_UNIT
-        }
-        // Of a class with parts all bytes may be those of the longest decimals.
-        CqlType::Custom(_) => {
-            let bytes = value.len() as u64;
-            bytes * bytes.min(KEY_DECIMAL_BYTES_MAX) / ORDERED_SQUARED_BYTES_PER_UNIT
-        }
-        _ => 0,
-    }
-}
-
-/// The same of the fields of a value.
-fn work_of_field_digits<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8]) -> u64 {
-    let fields = types.zip(tuple_fields(value).map_while(Result::ok));
-    let digits = fields.map(|(ty, field)| field.map_or(0, |field| work_of_digits(ty, field)));
-    digits.fold(0, u64::saturating_add)
 }
 
 /// What showing a value as text takes beside its bytes: of a varint or decimal, in units; of any other 0.

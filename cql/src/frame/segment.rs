@@ -165,10 +165,10 @@ impl SegmentFormat {
         }
     }
 
-    /// Wraps a part of a long frame, which begins where another segment ends, and is not compressed.
+    /// Wraps a part of a long frame and appends its segments, which are not self-contained, to `out`.
     pub(super) fn wrap_part(self, part: &[u8], out: &mut Vec<u8>) {
         for payload in part.chunks(SEGMENT_PAYLOAD_BYTES_MAX) {
-            self.put(payload, Payload::PartOfFrame, false, out);
+            self.put(payload, Payload::PartOfFrame, true, out);
         }
     }
 
@@ -237,7 +237,7 @@ fn put_lz4(payload: &[u8], may_compress: bool, out: &mut Vec<u8>) -> usize {
     0
 }
 
-/// Each of these whole frames, which our own encoder wrote.
+/// Splits frames that stand one after the other, which our own encoder wrote.
 pub(super) fn whole_frames(mut frames: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (frame, left) = frames.split_at_checked(frame_bytes(frames.get(..HEADER_BYTES)?))?;

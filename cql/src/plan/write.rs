@@ -59,8 +59,9 @@ pub(super) enum Deletes {
     BeforeWrites,
 }
 
-/// What a statement writes to in each of its partitions: evaluated once, with the first of them or for its conditions,
-/// since a statement may name thousands of partitions and as many rows, and by a call that gives another each time.
+/// What a statement writes to in each of its partitions. It is evaluated once, for the conditions if there are some,
+/// else with the first partition: there may be thousands of partitions and rows, and a call such as `now()` gives
+/// another value each time.
 pub(super) struct Named<'s> {
     /// The row, if one is named by itself.
     row: &'s mut RowKey,
@@ -236,8 +237,8 @@ impl WritePlan {
         if has_written { Ok(()) } else { self.check_rows(bindings, &mut named) }
     }
 
-    /// Appends the mutation of a statement in a conditional write. The key was evaluated for the conditions, and so was
-    /// what they look at of `named`. What deletes comes before what is written.
+    /// Appends the mutation of one statement of a conditional write to the partition `key`. `named` has the rows that
+    /// its conditions look at, evaluated. Deletions are a microsecond before writes.
     pub(super) fn bind_judged(
         &self,
         key: &[u8],

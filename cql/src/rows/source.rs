@@ -75,8 +75,10 @@ impl Env for RowView<'_> {
         let Source::Elements(column, place, _) = source else {
             unreachable!("no other column has elements")
         };
-        let mut cells = self.elements(*column, *place, (Some(path), Some(path)));
-        Ok(Evaluated::lent_or_null(cells.next().map(|cell| cell.value)))
+        let cell = self.elements(*column, *place, (Some(path), Some(path))).next();
+        // The cells that were walked are noted: too many of them are refused here.
+        self.parts.work.take(0)?;
+        Ok(Evaluated::lent_or_null(cell.map(|cell| cell.value)))
     }
 }
 

@@ -168,11 +168,14 @@ impl DmaDisk {
     #[expect(clippy::disallowed_methods, reason = "no one else can wait for an open to its end")]
     async fn open_with(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
         let (disk, path, options) = (self.clone(), path.clone(), options.clone());
-        let opening = glommio::spawn_local(async move { disk.open_here(&path, &options).await });
-        opening.detach().await.expect("a task that is detached ends, and does not panic")
+        let opening =
+            glommio::spawn_local(async move { disk.open_to_its_end(&path, &options).await });
+        opening.detach().await.expect("a task that is detached is not cancelled")
     }
 
-    async fn open_here(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
+    /// Opens a file, in the task of [`DmaDisk::open_with`], which glommio begins at once: so it is counted before others
+    /// run.
+    async fn open_to_its_end(&self, path: &RelPath, options: &OpenOptions) -> Result<DmaFile> {
         let _counted = Counted::begin();
         let opened = options.dma_open(self.full(path)).await;
         let file = opened.map_err(|error| failed("open", path, &error))?;

@@ -12,7 +12,8 @@
 //!    asks its caller whether to pause; one that must not gives up.
 
 use model::Deletion;
-use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
+use model::limits::FILTER_WORK_MAX;
+use model::read::{Filter, Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{Purge, RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
@@ -271,6 +272,9 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         row: Option<RowRef<'_>>,
     ) -> Result<NextWanted> {
         for filter in &self.command.filters {
+            if filter.orders_decimals() {
+                self.work_of_filter(filter, partition, (clustering, row))?;
+            }
             let matches = filter.matches(self.definition, partition, clustering, row);
             if !matches.map_err(|error| self.malformed(&error))? {
                 return Ok(NextWanted::Row);
@@ -312,6 +316,26 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             });
         }
         Ok(wanted)
+    }
+
+    /// Counts what a filter takes that compares decimals of a row. What would hold up the core for long is refused.
+    #[cold]
+    fn work_of_filter(
+        &mut self,
+        filter: &Filter,
+        partition: &PartitionRef<'_>,
+        (clustering, row): (Option<&[u8]>, Option<RowRef<'_>>),
+    ) -> Result<()> {
+        let work = filter.digits_work(self.definition, partition, clustering, row);
+        let work = work.map_err(|error| self.malformed(&error))?;
+        if work > FILTER_WORK_MAX {
+            return Err(Error::invalid(format!(
+                "a filter takes more than {FILTER_WORK_MAX} units of work for one row, whose decimals it compares: \
+                 there are too many, or they are too long"
+            )));
+        }
+        self.work_of_bytes(work as usize);
+        Ok(())
     }
 
     /// Tells the sink what is stored of one row and of the static row before it, if it wants to know.

@@ -26,7 +26,7 @@ use super::Reader;
 use crate::{Error, Result};
 
 /// Longest varint or decimal that can be a key, in bytes.
-const NUMBER_BYTES_MAX: usize = 0x3FFF;
+pub(super) const NUMBER_BYTES_MAX: usize = 0x3FFF;
 /// More digits than a decimal of a key can have: a byte holds less than two and a half.
 const DIGITS_MAX: usize = NUMBER_BYTES_MAX * 5 / 2;
 /// Digits that a decimal's zeros may be written out to.

@@ -7,6 +7,7 @@
 //! 2. If the column has an index with an analysis, the value is brought into its form. What it is compared with was
 //!    brought there once (`Filter::into_form`), and not for each row; then into its ordered form, where bytes do not
 //!    compare as values do.
+//!    What finding the digits of a row's decimals takes is told before (`Filter::digits_work`).
 //! 3. `Operator::accepts` compares one value by its type; among the values of an IN, which are in order, it is searched
 //!    (`types/compared.rs`). `accepts_cells` looks at a collection whose elements are cells: a key or an element of a
 //!    set is compared as a path, by its order-preserving bytes.
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use super::PartitionRef;
 use crate::Result;
 use crate::key;
+use crate::ordered::{has_decimals, work_of_decimal, work_of_digits};
 use crate::row::{Cell, RowRef};
 use crate::schema::{Analysis, Column, ColumnId, ColumnKind, Table};
 use crate::types::{
@@ -111,6 +113,8 @@ pub struct Filter {
     /// The ordered forms of the values, from [`into_form`](Filter::into_form) on; none if none is needed. Clones share
     /// them.
     ordered: Arc<[OrderedForm]>,
+    /// Whether values of rows are brought into ordered form, and have decimals in them.
+    orders_decimals: bool,
 }
 
 impl Filter {
@@ -121,7 +125,8 @@ impl Filter {
         values: Vec<Box<[u8]>>,
         analysis: Analysis,
     ) -> Filter {
-        Filter { target, operator, values, analysis, ordered: Arc::default() }
+        let (ordered, orders_decimals) = (Arc::default(), false);
+        Filter { target, operator, values, analysis, ordered, orders_decimals }
     }
 
     /// The column that it looks at, if the table has it.
@@ -145,6 +150,7 @@ impl Filter {
                 ty.map_or(OrderedForm::Unmade, |ty| OrderedForm::of(ty, value))
             });
             self.ordered = forms.collect();
+            self.orders_decimals = has_decimals(ty, &mut 0);
         }
         self
     }
@@ -219,6 +225,43 @@ impl Filter {
                 } else {
                     Ok(cells.next().is_some_and(|cell| self.accepts(&column.ty, cell.value)))
                 }
+            }
+        }
+    }
+
+    /// Whether comparing a row with it may take long ([`digits_work`](Filter::digits_work)).
+    #[inline]
+    pub fn orders_decimals(&self) -> bool {
+        self.orders_decimals
+    }
+
+    /// What finding the digits of the row's decimals takes at most, by which they are compared, in units of
+    /// `cql/src/expr/work.rs`.
+    pub fn digits_work(
+        &self,
+        table: &Table,
+        partition: &PartitionRef<'_>,
+        clustering: Option<&[u8]>,
+        row: Option<RowRef<'_>>,
+    ) -> Result<u64> {
+        let Some(column) = self.column(table) else { return Ok(0) };
+        match self.target {
+            FilterTarget::PartitionKey(index) => {
+                let columns = table.partition_key().len();
+                let value = key::partition_key_value(partition.key, columns, index.into())?;
+                Ok(work_of_digits(&column.ty, value))
+            }
+            // The digits are in the key.
+            FilterTarget::Clustering(_) => {
+                Ok(work_of_decimal(clustering.map_or(0, <[u8]>::len) / 2))
+            }
+            FilterTarget::Value(id) => {
+                let row =
+                    if column.kind == ColumnKind::Static { partition.static_row } else { row };
+                let cells = row.into_iter().flat_map(|row| row.cells());
+                let Some(of) = self.operator.type_of_cells(&column.ty) else { return Ok(0) };
+                let values = cells.filter(|cell| cell.column == id).map(|cell| cell.value);
+                Ok(values.map(|value| work_of_digits(of, value)).fold(0, u64::saturating_add))
             }
         }
     }
@@ -334,6 +377,17 @@ impl Operator {
             (CqlType::Map { key, .. }, Operator::Entry, 0) => key,
             (CqlType::Map { value, .. }, ..) => value,
             _ => ty,
+        }
+    }
+
+    /// The type of the cells' values that a filter on a column of type `ty` compares; `None` if it compares their paths.
+    fn type_of_cells(self, ty: &CqlType) -> Option<&CqlType> {
+        match (ty, self) {
+            _ if !ty.is_multi_cell() => Some(ty),
+            (CqlType::List { element, .. }, _) => Some(element),
+            (CqlType::Map { .. }, Operator::ContainsKey) => None,
+            (CqlType::Map { value, .. }, _) => Some(value),
+            _ => None,
         }
     }
 

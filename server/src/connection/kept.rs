@@ -8,7 +8,7 @@
 use cql::frame::buffer::give_back;
 
 use super::Connection;
-use crate::limits::{BUFFER_BYTES_KEPT, LIST_ENTRIES_KEPT};
+use crate::limits::BUFFER_BYTES_KEPT;
 use crate::load::Load;
 
 impl Connection {
@@ -21,9 +21,7 @@ impl Connection {
             self.reader.give_back(BUFFER_BYTES_KEPT);
             self.writer.give_back(BUFFER_BYTES_KEPT);
             give_back(&mut self.input, BUFFER_BYTES_KEPT);
-            if self.waiting.capacity() > 2 * self.waiting.len().max(LIST_ENTRIES_KEPT) {
-                self.waiting.shrink_to(LIST_ENTRIES_KEPT);
-            }
+            self.unanswered.give_back();
             self.session.give_back();
             self.keep(self.spare_bytes(), load);
         }
@@ -39,7 +37,7 @@ impl Connection {
         let in_use = self.reader.held_bytes() + self.writer.waiting_bytes() + self.input.len();
         let buffers =
             self.reader.memory_bytes() + self.writer.memory_bytes() + self.input.capacity();
-        let lists = self.waiting.capacity() * size_of::<(i16, u32)>() + self.session.lists_bytes();
+        let lists = self.unanswered.memory_bytes() + self.session.lists_bytes();
         (buffers + lists).saturating_sub(in_use)
     }
 
@@ -49,7 +47,7 @@ impl Connection {
             self.reader.trim();
             self.writer.trim();
             self.input.shrink_to_fit();
-            self.waiting.shrink_to_fit();
+            self.unanswered.trim();
             self.session.give_back();
             self.keep(self.spare_bytes(), load);
         }

@@ -1,23 +1,23 @@
-//! The answers of a connection, sent: as much as its socket takes, of long ones some pieces in a pass.
+//! The answers of a connection, sent: as much as its socket takes, of a long one a chunk in a pass.
 //!
 //! ```text
 //! flush ─► seal ─► write ─┬─ the socket is full ─► blocked: an event tells when there is space
-//!                         ├─ some pieces are sent ─► the next pass goes on (`can_send`)
+//!                         ├─ what was ready is sent ─► the next pass goes on (`can_send`)
 //!                         └─ all is sent ─► an ending connection lingers
 //! ```
 //!
-//! Not here: how frames become bytes, and long ones pieces (`cql/src/frame/frame_writer.rs`).
+//! Not here: how frames become bytes, and long ones chunks (`cql/src/frame/frame_writer.rs`).
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;
 use std::time::Instant;
 
 use super::{Connection, Fate, State};
-use crate::limits::{PIECES_PER_FLUSH, TAKEN_BYTES_MIN};
+use crate::limits::TAKEN_BYTES_MIN;
 use crate::load::Load;
 
 impl Connection {
-    /// Sends what can be sent.
+    /// Makes ready what can be, and sends of that what the socket takes.
     pub(crate) fn flush(&mut self, now: Instant, load: &mut Load) -> Fate {
         self.touched = true;
         self.writer.seal();
@@ -35,19 +35,13 @@ impl Connection {
     }
 
     fn send(&mut self, now: Instant) -> Fate {
-        let mut pieces = 0;
         while !self.writer.unsent().is_empty() {
             match self.socket.write(self.writer.unsent()) {
                 Ok(count) => {
                     self.writer.sent(count);
                     self.taken_bytes += count;
-                    let is_piece_sent = self.writer.unsent().is_empty();
-                    if self.taken_bytes >= TAKEN_BYTES_MIN || is_piece_sent {
+                    if self.taken_bytes >= TAKEN_BYTES_MIN || self.writer.unsent().is_empty() {
                         self.blocked = None;
-                    }
-                    pieces += usize::from(is_piece_sent);
-                    if is_piece_sent && pieces < PIECES_PER_FLUSH {
-                        self.writer.make_ready();
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

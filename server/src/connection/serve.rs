@@ -1,7 +1,6 @@
 //! One frame of a connection, served: it comes to the service if its message may come now, is well formed, and is
 //! within the core's limits. If not, an ERROR takes its place.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use cql::frame::compress::Compression;
@@ -14,12 +13,13 @@ use cql::frame::response::{Envelope, Failure};
 use crate::load::Load;
 use crate::service::{Outcome, Service};
 use crate::session::{Session, Stage};
+use crate::unanswered::Unanswered;
 
 /// The parts of a connection that serving a frame changes, while the reader lends its body.
 pub(super) struct Serve<'a> {
     pub(super) session: &'a Rc<Session>,
     pub(super) writer: &'a mut FrameWriter,
-    pub(super) waiting: &'a mut VecDeque<(i16, u32)>,
+    pub(super) unanswered: &'a mut Unanswered,
     pub(super) load: &'a mut Load,
 }
 
@@ -32,7 +32,7 @@ impl Serve<'_> {
         body: &[u8],
         service: &impl Service,
     ) -> Option<Compression> {
-        let Serve { session, writer, waiting, load } = self;
+        let Serve { session, writer, unanswered, load } = self;
         let stage = session.stage.get();
         if let Err(reason) = check_order(stage, header) {
             refuse(writer, header, ErrorCode::Protocol, &reason.to_string());
@@ -50,7 +50,7 @@ impl Serve<'_> {
         // A handshake takes little, and its client is to hear why requests are not taken.
         let is_work =
             stage == Stage::Ready && !matches!(request, Request::Register(_) | Request::Options);
-        let admits = || match waiting.is_empty() {
+        let admits = || match unanswered.is_empty() {
             true => load.admits_first(body_bytes),
             false => load.admits(body_bytes),
         };
@@ -69,7 +69,7 @@ impl Serve<'_> {
             Outcome::Answered => {}
             Outcome::Later => {
                 load.take(body_bytes);
-                waiting.push_back((header.stream, body_bytes));
+                unanswered.push(header.stream, body_bytes);
             }
         }
         chosen.filter(|_| session.stage.get() == Stage::Ready)

@@ -50,7 +50,7 @@ use super::held_bytes::CountedBytes;
 use super::long_text;
 use super::long_values::{changed, is_long};
 use super::statement::{BoundWhere, ServerStatement};
-use super::task::{Waiting, check_there};
+use super::task::Waiting;
 use super::work_at_once::WorkAtOnce;
 use super::write::{BoundWrite, check_writable};
 use super::{ExecuteError, Executor, request_id};
@@ -208,8 +208,7 @@ impl Executor {
         // Whether it has conditions is not known yet.
         let timeout = self.state.settings().timeouts.write;
         let waiting = Waiting { to_be: "bound", arrived: *arrived, timeout };
-        let _turn = self.turn(&self.long_statements, waiting).await?;
-        check_there(&call.session)?;
+        let _turn = self.turn(&self.long_statements, waiting, &call.session).await?;
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
         batch.parameters.request_id = request_id.as_deref();

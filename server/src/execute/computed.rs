@@ -122,7 +122,7 @@ impl Executor {
             return Ok(computed);
         };
         // The read ends at its deadline, also while it waits here.
-        let _turn = self.computing.take(1).await;
+        let _turn = self.virtual_reads.take(1).await;
         if known.needs == Needs::Clients {
             return self.computed_clients(table, wanted(command, bound), refused, lease).await;
         }

@@ -13,7 +13,7 @@
 //!    its bytes. Long BATCH messages take turns with them (`batch.rs`). A core prepares one at a time, with all others.
 //! 2. A text that does not get its turn within the time of a write is refused, as OVERLOADED. The time-out of the
 //!    statement begins when it is compiled.
-//! 3. What waits is counted (`held_bytes.rs`), also when its client is gone; then no read is begun.
+//! 3. What waits is counted (`held_bytes.rs`), also when its client is gone; then it is not compiled.
 //! 4. The timestamp of a write is that of when it came. The answer of a read is counted from its first byte.
 //! 5. Who has its turn to compile waits for no other core.
 //!
@@ -36,6 +36,7 @@ use super::statement::ServerStatement;
 use super::task::Waiting;
 use super::{ExecuteError, Executor};
 use crate::limits::{COMPILE_ATTEMPTS_MAX, COMPILED_AT_ONCE_BYTES};
+use crate::session::Session;
 
 /// The name of its tasks in `system_views.stalls`.
 const NAME: &str = "statement of a long text";
@@ -73,7 +74,7 @@ impl Executor {
         };
         let executor = self.clone();
         self.spawn_flow(NAME, async move |out| {
-            let compiled = executor.compile_in_turn(&long).await;
+            let compiled = executor.compile_in_turn(&long, &call.session).await;
             // The statement has its text.
             drop(long);
             let decoded = parameters.decoded();
@@ -99,8 +100,8 @@ impl Executor {
         let executor = self.clone();
         self.spawn(Group::Requests, call, async move |call, out| {
             let waiting = executor.waiting_text(&long);
-            let _alone = executor.turn(&executor.long_prepares, waiting).await?;
-            let turn = executor.turn(&executor.long_statements, waiting).await?;
+            let _alone = executor.turn(&executor.long_prepares, waiting, &call.session).await?;
+            let turn = executor.turn(&executor.long_statements, waiting, &call.session).await?;
             let statement = executor.compile_and_keep_off_core(&long).await?;
             drop(turn);
             let warnings = executor.guard_text(&statement)?;
@@ -142,8 +143,13 @@ impl Executor {
         Ok(LongText { text: text.into(), keyspace, arrived, _counted: counted })
     }
 
-    async fn compile_in_turn(&self, long: &LongText) -> Result<ServerStatement, ExecuteError> {
-        let _turn = self.turn(&self.long_statements, self.waiting_text(long)).await?;
+    async fn compile_in_turn(
+        &self,
+        long: &LongText,
+        session: &Session,
+    ) -> Result<ServerStatement, ExecuteError> {
+        let waiting = self.waiting_text(long);
+        let _turn = self.turn(&self.long_statements, waiting, session).await?;
         self.compile_off_core(long.text.clone(), long.keyspace.as_deref()).await
     }
 

@@ -14,7 +14,7 @@
 //! 2. The time-out of the write counts from when the request came, its binding included. What does not get its turn in
 //!    that time is refused, as OVERLOADED. What the schema has changed meanwhile is refused, too: an EXECUTE as
 //!    UNPREPARED, so that drivers prepare again; a QUERY or BATCH as OVERLOADED.
-//! 3. What waits is counted (`held_bytes.rs`), also when its client is gone.
+//! 3. What waits is counted (`held_bytes.rs`), also when its client is gone; then it is not bound.
 //! 4. The timestamp of a write is that of when the request came; that of a conditional one is of when it is bound.
 //!
 //! A QUERY of a long text waits twice: to be compiled, and to be bound. Its time-out begins when it is compiled.
@@ -39,7 +39,7 @@ use super::held_bytes::CountedBytes;
 use super::owned_parameters::KeptParameters;
 use super::statement::{BoundWhere, ServerStatement, Target};
 use super::statement_clock::StatementClock;
-use super::task::{Waiting, check_there};
+use super::task::Waiting;
 use super::write::{BoundWrite, check_statement};
 use super::{ExecuteError, Executor, Run};
 use crate::ids::IdsBeside;
@@ -129,8 +129,7 @@ impl Executor {
     /// Binds a write when it is its turn.
     async fn bind_long_write(&self, long: &LongWrite) -> Result<BoundWrite<'_>, ExecuteError> {
         let LongWrite { statement, waiting, .. } = long;
-        let _turn = self.turn(&self.long_statements, *waiting).await?;
-        check_there(&long.session)?;
+        let _turn = self.turn(&self.long_statements, *waiting, &long.session).await?;
         self.check_valid(long)?;
         let parameters = long.parameters.decoded();
         let time = match statement.compiled.statement.is_conditional() {

@@ -51,8 +51,8 @@ impl<'m, 'a> Metered<'m, 'a> {
         Ok(ReadEnd { rows: end.rows - 1, more: Some(self.last), ..end })
     }
 
-    /// The read may pause before it ends. If it kept its rows until then, others that share the memory with it would be
-    /// refused for them.
+    /// Ends the read, and gives its rows and their lease back at once: it may pause before it ends, and others that
+    /// share the memory with it would be refused for rows that no client gets.
     #[cold]
     fn refuse(&mut self) -> Flow {
         self.refusal = Some(self.lease.refusal());

@@ -62,7 +62,7 @@ impl Executor {
         };
         let (executor, text) = (self.clone(), prepare.text.into());
         self.spawn(Group::Requests, call, async move |_, out| {
-            let _turn = executor.prepares.take(1).await;
+            let _turn = executor.short_prepares.take(1).await;
             executor.prepare_at_peers(keyspace, text).await;
             *out = frame;
             drop(counted);

@@ -77,14 +77,23 @@ impl Executor {
         waiting.timeout.checked_sub(self.waited(waiting)).ok_or_else(|| waiting.not_in_time())
     }
 
-    /// Waits for a turn; `Overloaded` if that does not come within the time of the request.
+    /// Waits for a turn; `Overloaded` if that does not come within the time of the request, or when the connection of
+    /// its client is closed: others wait for theirs.
     pub(super) async fn turn<'t>(
         &self,
         turns: &'t Semaphore,
         waiting: Waiting,
+        session: &Session,
     ) -> Result<Permit<'t>, ExecuteError> {
         let left = waiting.timeout.saturating_sub(self.waited(waiting));
-        self.turn_within(turns, left).await.ok_or_else(|| waiting.not_in_time())
+        let turn = self.turn_within(turns, left).await.ok_or_else(|| waiting.not_in_time())?;
+        match session.is_closed.get() {
+            false => Ok(turn),
+            true => {
+                let text = format!("Not {}: its connection was closed before", waiting.to_be);
+                Err(ExecuteError::Overloaded(text))
+            }
+        }
     }
 
     /// Takes a turn, if it comes within so much time.
@@ -103,14 +112,6 @@ impl Executor {
 
     fn waited(&self, waiting: Waiting) -> Duration {
         self.state.monotonic().saturating_duration_since(waiting.arrived)
-    }
-}
-
-/// Refuses what a client that is gone has asked for, when its turn has come: others wait for theirs.
-pub(super) fn check_there(session: &Session) -> Result<(), ExecuteError> {
-    match session.is_gone.get() {
-        true => Err(ExecuteError::Overloaded("Not done: its connection was closed before".into())),
-        false => Ok(()),
     }
 }
 

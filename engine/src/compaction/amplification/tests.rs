@@ -7,7 +7,7 @@
 //! 3. When the goal for space comes before what the strategy would merge.
 //!
 //! Pieces have sizes and tokens only. Not here: how much is overwritten (`overwriting.rs`), the effect over a long time
-//! (`tests/steady.rs`), real files (`engine/tests/space.rs`).
+//! (`tests/steady.rs`), real files.
 
 use uuid::Uuid;
 

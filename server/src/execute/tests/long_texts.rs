@@ -160,10 +160,13 @@ fn a_select_of_a_long_text_is_not_forwarded() {
     }
 }
 
-/// Before: reads were begun for clients that had gone while their texts were compiled, and went on to their deadlines.
+/// Before: reads were begun for clients that had gone, or sent nothing more, while their texts were compiled, and went
+/// on to their deadlines.
 #[test]
 fn no_read_is_begun_for_a_client_that_is_gone() {
-    for is_gone in [false, true] {
+    let ends: [fn(&mut ManualServer, ClientId); 2] =
+        [ManualServer::disconnect, ManualServer::fall_silent];
+    for end in [None, Some(ends[0]), Some(ends[1])] {
         let mut bench = Bench::new(1);
         for k in 0..100 {
             bench.query(&format!("INSERT INTO ks.t (k, c, v) VALUES ({k}, 1, {k})"));
@@ -173,12 +176,32 @@ fn no_read_is_begun_for_a_client_that_is_gone() {
         let client = bench.server.connect(0, VERSION);
         bench.begin_as(client, &long("SELECT sum(v) FROM ks.t WHERE v > 7 ALLOW FILTERING"));
         let before = bench.server.rows_read();
+        if let Some(end) = end {
+            end(&mut bench.server, client);
+        }
+        drop(turn);
+        while bench.server.run_once() {}
+        assert_eq!(bench.server.rows_read() == before, end.is_some());
+    }
+}
+
+/// Before: long texts of clients that had gone were compiled and run in their turn, for which others waited.
+#[test]
+fn no_long_text_is_compiled_for_a_client_that_is_gone() {
+    for is_gone in [false, true] {
+        let mut bench = Bench::new(1);
+        let executor = bench.server.executor(0);
+        let turn = at_once(executor.long_statements.take(1));
+        let client = bench.server.connect(0, VERSION);
+        bench.begin_as(client, &long("INSERT INTO ks.t (k, c, v) VALUES (1, 1, 1)"));
         if is_gone {
             bench.server.disconnect(client);
         }
         drop(turn);
         while bench.server.run_once() {}
-        assert_eq!(bench.server.rows_read() == before, is_gone);
+        let rows = if is_gone { "0" } else { "1" };
+        assert_eq!(bench.query("SELECT count(*) FROM ks.t"), rows);
+        assert_eq!(executor.long_statements.held(), 0);
     }
 }
 

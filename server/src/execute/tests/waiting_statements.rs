@@ -3,7 +3,8 @@
 use super::super::batch::at_once;
 use super::*;
 use crate::limits::{
-    COMPILED_AT_ONCE_BYTES, COMPUTED_READS_MAX, PREPARES_MAX, WAITING_STATEMENTS_MEMORY_DIVISOR,
+    COMPILED_AT_ONCE_BYTES, SHORT_PREPARES_MAX, VIRTUAL_READS_MAX,
+    WAITING_STATEMENTS_MEMORY_DIVISOR,
 };
 
 const REFUSED: &str = "error: Request not taken: long texts, long values";
@@ -121,8 +122,11 @@ fn texts_of_long_descriptions_are_counted_until_these_are_made() {
     let bytes = small(1).shard_memory_bytes / WAITING_STATEMENTS_MEMORY_DIVISOR * 2 / 5;
     let text = format!("DESCRIBE TABLES /* {} */", " ".repeat(bytes));
     for _ in 0..2 {
-        bench.begin_and_leave(&text);
+        // It leaves when its text is compiled.
+        let client = bench.server.connect(0, VERSION);
+        bench.begin_as(client, &text);
         while bench.server.run_once() {}
+        bench.server.disconnect(client);
     }
     bench.begin_as(bench.client, &text);
     while bench.server.run_once() {}
@@ -142,26 +146,26 @@ fn the_facts_of_a_few_virtual_tables_are_collected_at_a_time() {
         let mut bench = Bench::new(shards);
         let executor = bench.server.executor(0);
         let text = format!("SELECT * FROM system_views.{table}");
-        let turns = at_once(executor.computing.take(COMPUTED_READS_MAX));
+        let turns = at_once(executor.virtual_reads.take(VIRTUAL_READS_MAX));
         for _ in 0..5 {
             bench.begin_as(bench.client, &text);
         }
         while bench.server.run_once() {}
-        assert_eq!(executor.computing.waiting(), 5, "{table}");
+        assert_eq!(executor.virtual_reads.waiting(), 5, "{table}");
         drop(turns);
         let answers = bench.answers();
         assert_eq!(answers.len(), 5);
         assert!(answers.values().all(|said| !said.starts_with("error")), "{answers:?}");
-        assert_eq!(executor.computing.held(), 0);
+        assert_eq!(executor.virtual_reads.held(), 0);
         // What waits ends with its client.
-        let turns = at_once(executor.computing.take(COMPUTED_READS_MAX));
+        let turns = at_once(executor.virtual_reads.take(VIRTUAL_READS_MAX));
         let gone = bench.server.connect(0, VERSION);
         bench.begin_as(gone, &text);
         while bench.server.run_once() {}
-        assert_eq!(executor.computing.waiting(), 1);
+        assert_eq!(executor.virtual_reads.waiting(), 1);
         bench.server.disconnect(gone);
         while bench.server.run_once() {}
-        assert_eq!(executor.computing.waiting(), 0);
+        assert_eq!(executor.virtual_reads.waiting(), 0);
         drop(turns);
     }
 }
@@ -171,16 +175,16 @@ fn the_facts_of_a_few_virtual_tables_are_collected_at_a_time() {
 fn a_core_asks_the_others_for_some_prepares_at_a_time() {
     let mut bench = Bench::new(2);
     let executor = bench.server.executor(0);
-    let turns = at_once(executor.prepares.take(PREPARES_MAX - 1));
+    let turns = at_once(executor.short_prepares.take(SHORT_PREPARES_MAX - 1));
     for number in 0..5 {
         let text = &format!("SELECT v FROM ks.t WHERE k = {number}");
         bench.begin(&Request::Prepare(Prepare { text, keyspace: None }));
     }
-    while executor.prepares.waiting() < 4 {
+    while executor.short_prepares.waiting() < 4 {
         assert!(bench.server.run_once());
     }
-    assert_eq!(executor.prepares.held(), PREPARES_MAX);
+    assert_eq!(executor.short_prepares.held(), SHORT_PREPARES_MAX);
     drop(turns);
     assert_eq!(bench.answers().len(), 5);
-    assert_eq!(executor.prepares.held(), 0);
+    assert_eq!(executor.short_prepares.held(), 0);
 }
