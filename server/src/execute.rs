@@ -17,6 +17,7 @@
 
 mod answer;
 mod batch;
+mod beside_core;
 mod binder;
 mod call;
 mod computed;
@@ -32,7 +33,6 @@ mod guarded;
 mod handshake;
 mod held_bytes;
 mod long_text;
-mod long_values;
 mod metered;
 mod node_state;
 mod owned_parameters;

@@ -146,13 +146,12 @@ impl SegmentFormat {
         };
         let mut packed = 0; // start of what is not yet written
         let mut end = 0; // end of the frames that fit one segment with it
-        while end < frames.len() {
-            let frame_bytes = frame_bytes(&frames[end..]);
-            if end + frame_bytes - packed > SEGMENT_PAYLOAD_BYTES_MAX && end > packed {
+        for frame in whole_frames(frames) {
+            if end + frame.len() - packed > SEGMENT_PAYLOAD_BYTES_MAX && end > packed {
                 put(&frames[packed..end], Payload::Frames);
                 packed = end;
             }
-            end += frame_bytes;
+            end += frame.len();
             if end - packed > SEGMENT_PAYLOAD_BYTES_MAX {
                 for part in frames[packed..end].chunks(SEGMENT_PAYLOAD_BYTES_MAX) {
                     put(part, Payload::PartOfFrame);

@@ -14,7 +14,7 @@
 //!
 //! A long message, or one whose statements take much work, is a task that does the same and lets others run between two
 //! statements. A long text among them is compiled by a thread beside the core (`long_text.rs`), which binds all
-//! statements if the values of one are long (`long_values.rs`) or one takes much work (`work_at_once.rs`). One such task
+//! statements if the values of one are long (`beside_core.rs`) or one takes much work (`work_at_once.rs`). One such task
 //! of a core compiles and binds at a time, in the order in which they came; a message of a few short statements does it
 //! in the pass. Its time-out counts from when the message came, its binding included, and the bytes of the message are
 //! counted until it is bound (`held_bytes.rs`).
@@ -43,12 +43,12 @@ use cql::prepare::{Prepared, Statement, batch_timeout_warning, check_batch};
 use futures_lite::future::yield_now;
 use shard::limits::READ_SLICE;
 
+use super::beside_core::{changed, is_bound_beside};
 use super::binder::{Binder, Bound, MessageKind};
 use super::call::{Call, Flow};
 use super::consistency::{Replication, check_serial};
 use super::held_bytes::CountedBytes;
 use super::long_text;
-use super::long_values::{changed, is_long};
 use super::statement::{BoundWhere, ServerStatement};
 use super::task::Waiting;
 use super::work_at_once::WorkAtOnce;
@@ -88,7 +88,7 @@ impl BatchStatements {
             return false;
         }
         let mut each = batch.statements().zip(&self.all);
-        each.any(|(item, statement)| is_long(statement, &item.values))
+        each.any(|(item, statement)| is_bound_beside(statement, &item.values))
     }
 
     /// What binds them on this core, each of them with so much work that it may take there.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! prepared statement + values + time ─► Binder ─► record, and what is told of it: warnings, time-out, owners
-//!     └► on the core, or beside it (`long_values.rs`): it holds nothing of the core
+//!     └► on the core, or beside it (`beside_core.rs`): it holds nothing of the core
 //! ```
 //!
 //! Not here: the writes that are most of all, without a condition and by themselves, which `write.rs` binds in fewer

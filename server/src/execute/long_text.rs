@@ -18,7 +18,7 @@
 //! 5. Who has its turn to compile waits for no other core.
 //!
 //! The owner of the rows of such a SELECT does not compile its text once more: the rows come to the core of the client
-//! (`forward.rs`, `parts.rs`). Not here: long values of markers (`long_values.rs`).
+//! (`forward.rs`, `parts.rs`). Not here: long values of markers (`beside_core.rs`).
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -62,7 +62,7 @@ pub(crate) struct ServerStatement {
 /// One description for v3, v4 and v5 each.
 type PerVersion = [OnceCell<Columns>; 3];
 
-/// Where a write is bound (`long_values.rs`).
+/// Where a write is bound (`beside_core.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BoundWhere {
     /// On its core: it is as fast as copying, or calls functions of users.

@@ -1,7 +1,7 @@
 //! How much work a write may take where it is bound on its core, in the step that took its request.
 //!
 //! What takes more is not bound any further, and begins anew: a thread beside the core binds a statement
-//! (`long_values.rs`), a BATCH message is bound in steps (`batch.rs`), or beside the core as well if it has such a
+//! (`beside_core.rs`), a BATCH message is bound in steps (`batch.rs`), or beside the core as well if it has such a
 //! statement. A short request may name millions of rows or hash a long value many times.
 //!
 //! Not here: what calls functions of users, which run on the core; what a unit of work is (`cql/src/expr/work.rs`).

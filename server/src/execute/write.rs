@@ -18,7 +18,7 @@
 //!    noted yet: nothing of it is written so far.
 //!
 //! Not here: how other writes than the plainest are bound (`binder.rs`), on a thread if their values are long
-//! (`long_values.rs`) or they take much work (`work_at_once.rs`), BATCH messages (`batch.rs`), what conditions are
+//! (`beside_core.rs`) or they take much work (`work_at_once.rs`), BATCH messages (`batch.rs`), what conditions are
 //! answered with (`conditional.rs`), the names of counter changes (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
 
 use std::cell::{RefCell, RefMut};
@@ -38,12 +38,12 @@ use slab::Slab;
 use uuid::Uuid;
 
 use super::answer::WriteKind;
+use super::beside_core::is_bound_beside;
 use super::binder::Bound;
 use super::call::{Call, Flow};
 use super::conditional::{self, check_commit_level};
 use super::consistency::{Replication, check_counter_write, check_write};
 use super::deadlines::look_from;
-use super::long_values::is_long;
 use super::statement::ServerStatement;
 use super::work_at_once::WorkAtOnce;
 use super::{ExecuteError, Executor, Run, When, batch, request_id};
@@ -163,7 +163,7 @@ impl Executor {
         out: &mut Vec<u8>,
         bind: impl FnOnce(&'w Executor, &WorkAtOnce) -> Result<BoundWrite<'w>, ExecuteError>,
     ) -> Flow {
-        if is_long(run.statement, &run.parameters.values) {
+        if is_bound_beside(run.statement, &run.parameters.values) {
             return self.write_beside(call, run, out);
         }
         let work = WorkAtOnce::default();

@@ -1,7 +1,7 @@
 //! Writes of long values, which are bound beside the core: done and answered as those of short ones, and bounded.
 
 use super::super::batch::at_once;
-use super::super::long_values::is_long;
+use super::super::beside_core::is_bound_beside;
 use super::guardrails::{set, told};
 use super::*;
 use crate::limits::{BOUND_AT_ONCE_BYTES, WAITING_STATEMENTS_MEMORY_DIVISOR};
@@ -538,12 +538,12 @@ fn which_values_take_long() {
     ] {
         let id = bench.prepare(text);
         let statement = executor.state.prepared(&executor.shard, &id).unwrap();
-        let is_long = |bytes: usize| {
+        let is_beside = |bytes: usize| {
             let mut values = ValueList::new();
             statement.markers().iter().for_each(|_| values.push(Value::Bytes(&vec![0; bytes])));
-            is_long(&statement, &values.as_values(VERSION))
+            is_bound_beside(&statement, &values.as_values(VERSION))
         };
-        assert_eq!(is_long(BOUND_AT_ONCE_BYTES + 1), takes_long, "{text}");
-        assert!(!is_long(BOUND_AT_ONCE_BYTES / 2), "{text}");
+        assert_eq!(is_beside(BOUND_AT_ONCE_BYTES + 1), takes_long, "{text}");
+        assert!(!is_beside(BOUND_AT_ONCE_BYTES / 2), "{text}");
     }
 }

@@ -51,7 +51,7 @@ const NAME: &str = "write that takes long to bind";
 
 /// Whether a write with these values is bound beside the core.
 #[inline]
-pub(super) fn is_long(statement: &ServerStatement, values: &Values<'_>) -> bool {
+pub(super) fn is_bound_beside(statement: &ServerStatement, values: &Values<'_>) -> bool {
     match statement.bound {
         BoundWhere::OnCore => false,
         BoundWhere::BesideIfLong => {
@@ -63,7 +63,7 @@ pub(super) fn is_long(statement: &ServerStatement, values: &Values<'_>) -> bool 
 }
 
 /// A write that waits for its turn.
-struct LongWrite {
+struct WriteBeside {
     statement: Rc<ServerStatement>,
     /// Whether the client has named the statement by its id.
     is_prepared: bool,
@@ -85,13 +85,13 @@ impl Executor {
         run: Run<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
-        let long = match self.long_write(&call, run) {
+        let long = match self.keep_write(&call, run) {
             Ok(long) => long,
             Err(refusal) => return self.refuse(call, refusal, out),
         };
         let executor = self.clone();
         self.spawn_flow(NAME, async move |out| {
-            let bound = executor.bind_long_write(&long).await;
+            let bound = executor.bind_write_in_turn(&long).await;
             // The record has it all.
             drop(long);
             executor.submit(call, bound, out)
@@ -99,7 +99,7 @@ impl Executor {
         Flow::Later
     }
 
-    fn long_write(&self, call: &Call, run: Run<'_>) -> Result<LongWrite, ExecuteError> {
+    fn keep_write(&self, call: &Call, run: Run<'_>) -> Result<WriteBeside, ExecuteError> {
         let Run { statement, parameters: given, target, time } = run;
         check_statement(statement, given.consistency)?;
         let timeouts = &self.state.settings().timeouts;
@@ -115,7 +115,7 @@ impl Executor {
         let bytes = KeptParameters::bytes_of_write(&given) + plan_bytes;
         let counted = self.waiting_statements.hold(bytes)?;
         let timeout = timeout_of(statement, &given, time)?.unwrap_or(usual);
-        Ok(LongWrite {
+        Ok(WriteBeside {
             statement: statement.clone(),
             is_prepared,
             parameters: Arc::new(KeptParameters::of(&given, call.version)),
@@ -127,8 +127,8 @@ impl Executor {
     }
 
     /// Binds a write when it is its turn.
-    async fn bind_long_write(&self, long: &LongWrite) -> Result<BoundWrite<'_>, ExecuteError> {
-        let LongWrite { statement, waiting, .. } = long;
+    async fn bind_write_in_turn(&self, long: &WriteBeside) -> Result<BoundWrite<'_>, ExecuteError> {
+        let WriteBeside { statement, waiting, .. } = long;
         let _turn = self.turn(&self.long_statements, *waiting, &long.session).await?;
         self.check_valid(long)?;
         let parameters = long.parameters.decoded();
@@ -154,7 +154,7 @@ impl Executor {
     }
 
     /// Refuses a write whose statement was changed by the schema while it waited. A driver prepares it again.
-    fn check_valid(&self, long: &LongWrite) -> Result<(), ExecuteError> {
+    fn check_valid(&self, long: &WriteBeside) -> Result<(), ExecuteError> {
         match long.statement.is_valid(&self.shard.schema()) {
             true => Ok(()),
             false if long.is_prepared => Err(ExecuteError::Unprepared(long.statement.id.to_vec())),
