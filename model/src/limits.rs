@@ -54,7 +54,7 @@ pub const CONDITIONS_MAX: usize = 1 << 10;
 /// Bytes that one of them compares, of its values and what is stored: it is judged in one step. Texts and blobs, which
 /// are compared as they lie, do not count.
 pub const CONDITION_COMPARED_BYTES_MAX: usize = 1 << 20;
-/// Most work of one filter on one row, in units of `cql/src/expr/work.rs`: it brings the decimals of the row into order in
+/// Most work of the filters on one row, in units of `cql/src/expr/work.rs`: they bring the decimals of the row into order in
 /// one step, which takes a core some 60 ms.
 pub const FILTER_WORK_MAX: u64 = 32 << 20;
 /// Largest single cell value, in bytes.

@@ -32,6 +32,7 @@ mod tests;
 mod work;
 
 pub use decode::{Reader, decode};
+pub(crate) use work::WORK_OF_KEY_MAX;
 pub use work::{has_decimals, work_of_decimal, work_of_digits};
 
 use crate::types::{CqlType, UserType, collection_elements, tuple_fields, vector_elements};

@@ -92,6 +92,8 @@ pub(crate) struct Connection {
     blocked: Option<Instant>,
     /// Bytes that it has taken since then.
     taken_bytes: usize,
+    /// Whether it took nothing the last time: an event tells when it takes more.
+    is_full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +136,7 @@ impl Connection {
             opened: now,
             blocked: None,
             taken_bytes: 0,
+            is_full: false,
         }
     }
 

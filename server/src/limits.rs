@@ -62,8 +62,6 @@ pub(crate) const PRESSED_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes that a client must take of its answers in that time, or all of them: one that takes a few now and then keeps
 /// others waiting as well.
 pub(crate) const TAKEN_BYTES_MIN: usize = 256 << 10;
-// A client that takes a whole chunk of a long answer has taken enough.
-const _: () = assert!(TAKEN_BYTES_MIN < cql::limits::FRAME_CHUNK_BYTES);
 /// A connection of which nothing was heard for so long is sent a keepalive probe: a client that lost its power or its
 /// network never says that it has gone.
 pub(crate) const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);

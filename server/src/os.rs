@@ -191,6 +191,8 @@ mod tests {
         assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), 1);
         let idle_s = KEEPALIVE_IDLE.as_secs() as i32;
         assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE), idle_s);
+        let interval_s = KEEPALIVE_INTERVAL.as_secs() as i32;
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL), interval_s);
         assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_KEEPCNT), KEEPALIVE_PROBES_MAX);
     }
 

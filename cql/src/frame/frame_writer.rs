@@ -49,6 +49,13 @@ impl FrameWriter {
     /// What STARTUP chose; the answer to STARTUP itself was encoded before.
     pub fn establish(&mut self, version: Version, compression: Compression) {
         assert!(self.frames.is_empty(), "a connection is established once");
+        // What was asked before STARTUP is answered as it came.
+        while let Some(chunk) = self.queue.next() {
+            match chunk {
+                Chunk::OfLong(part) => self.wire.extend_from_slice(part),
+                Chunk::Frames(frames) => self.wire.extend_from_slice(&frames),
+            }
+        }
         if version < Version::V5 {
             self.compression = compression;
         } else if compression == Compression::None {

@@ -13,7 +13,7 @@
 
 use model::Deletion;
 use model::limits::FILTER_WORK_MAX;
-use model::read::{Filter, Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
+use model::read::{Flow, PartitionRef, ReadCommand, ReadEnd, Resume, RowSink};
 use model::row::{Purge, RowRef, tombstones, visible};
 use model::schema::{self, ColumnDrops};
 
@@ -271,9 +271,16 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Result<NextWanted> {
+        let mut of_digits = 0u64;
         for filter in &self.command.filters {
             if filter.orders_decimals() {
-                self.work_of_filter(filter, partition, (clustering, row))?;
+                let work = filter.digits_work(self.definition, partition, clustering, row);
+                let work = work.map_err(|error| self.malformed(&error))?;
+                of_digits = of_digits.saturating_add(work);
+                if of_digits > FILTER_WORK_MAX {
+                    return self.too_much_to_compare();
+                }
+                self.work_of_bytes(work as usize);
             }
             let matches = filter.matches(self.definition, partition, clustering, row);
             if !matches.map_err(|error| self.malformed(&error))? {
@@ -318,24 +325,18 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         Ok(wanted)
     }
 
-    /// Counts what a filter takes that compares decimals of a row. What would hold up the core for long is refused.
+    /// The row takes too much to be compared: the core would be held up for long.
     #[cold]
-    fn work_of_filter(
-        &mut self,
-        filter: &Filter,
-        partition: &PartitionRef<'_>,
-        (clustering, row): (Option<&[u8]>, Option<RowRef<'_>>),
-    ) -> Result<()> {
-        let work = filter.digits_work(self.definition, partition, clustering, row);
-        let work = work.map_err(|error| self.malformed(&error))?;
-        if work > FILTER_WORK_MAX {
-            return Err(Error::invalid(format!(
-                "a filter takes more than {FILTER_WORK_MAX} units of work for one row, whose decimals it compares: \
-                 there are too many, or they are too long"
-            )));
+    fn too_much_to_compare(&mut self) -> Result<NextWanted> {
+        if self.stage != Stage::Filling {
+            // The page is full, and only looks ahead.
+            self.stage = Stage::Done;
+            return Ok(NextWanted::Partition);
         }
-        self.work_of_bytes(work as usize);
-        Ok(())
+        Err(Error::invalid(format!(
+            "the filters take more than {FILTER_WORK_MAX} units of work for one row, whose decimals they compare: \
+             there are too many, or they are too long"
+        )))
     }
 
     /// Tells the sink what is stored of one row and of the static row before it, if it wants to know.

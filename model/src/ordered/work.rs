@@ -5,7 +5,9 @@
 //! bytes of a value take, which is little.
 
 use super::number::NUMBER_BYTES_MAX;
-use crate::types::{CqlType, Elements, collection_elements, tuple_fields, vector_elements};
+use crate::types::{
+    CqlType, CustomType, Elements, collection_elements, tuple_fields, vector_elements,
+};
 
 /// How much of the square of the bytes of a decimal is a unit.
 const SQUARED_BYTES_PER_UNIT: u64 = 128;
@@ -13,9 +15,22 @@ const SQUARED_BYTES_PER_UNIT: u64 = 128;
 /// found, and counts as one of so many bytes.
 const DECIMAL_BYTES_MAX: u64 = NUMBER_BYTES_MAX as u64 + 4;
 
-/// Whether a decimal is in a type. Adds to `parts` the types in it that were looked at, of a scalar none.
+/// A longer value of a class whose values name the types of their parts is not looked through: it counts as if all of
+/// it were the longest decimals.
+const DYNAMIC_BYTES_MAX: usize = 256 << 10;
+
+/// What the decimals of a key take at most, in units: its values have no more than 65,535 bytes together.
+pub(crate) const WORK_OF_KEY_MAX: u64 = (u16::MAX as u64 / DECIMAL_BYTES_MAX + 1)
+    * (DECIMAL_BYTES_MAX * DECIMAL_BYTES_MAX / SQUARED_BYTES_PER_UNIT);
+
+/// Whether a decimal may be in values of a type. Adds to `parts` the types in it that were looked at, of a scalar none.
 pub fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
+    let names_types = |ty: &CqlType| match ty {
+        CqlType::Custom(class) => matches!(**class, CustomType::DynamicComposite(_)),
+        _ => false,
+    };
     *ty == CqlType::Decimal
+        || names_types(ty)
         || ty.parts().into_iter().any(|part| {
             *parts += 1;
             has_decimals(part, parts)
@@ -55,10 +70,14 @@ pub fn work_of_digits(ty: &CqlType, value: &[u8]) -> u64 {
         CqlType::Decimal => {
             (value.len() as u64).min(DECIMAL_BYTES_MAX).pow(2) / SQUARED_BYTES_PER_UNIT
         }
-        // Of a class with parts all bytes may be those of the longest decimals.
-        CqlType::Custom(_) => {
-            let bytes = value.len() as u64;
-            bytes * bytes.min(DECIMAL_BYTES_MAX) / SQUARED_BYTES_PER_UNIT
+        CqlType::Custom(class) => {
+            let is_dynamic = matches!(**class, CustomType::DynamicComposite(_));
+            if is_dynamic && value.len() > DYNAMIC_BYTES_MAX {
+                return value.len() as u64 * DECIMAL_BYTES_MAX / SQUARED_BYTES_PER_UNIT;
+            }
+            let parts = class.parts(value).1.map_while(Result::ok);
+            let digits = parts.map(|part| work_of_digits(&part.component.ty, part.value));
+            digits.fold(0, u64::saturating_add)
         }
         _ => 0,
     }
@@ -69,4 +88,28 @@ fn work_of_fields<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8]) ->
     let fields = types.zip(tuple_fields(value).map_while(Result::ok));
     let digits = fields.map(|(ty, field)| field.map_or(0, |field| work_of_digits(ty, field)));
     digits.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::parse_class;
+
+    /// Before: what the values of a dynamic composite name was not looked at: their decimals counted as nothing.
+    #[test]
+    fn decimals_of_a_dynamic_composite_count() {
+        let class = parse_class("DynamicCompositeType(a=>Int32Type)").expect("a class").ty;
+        assert!(has_decimals(&class, &mut 0));
+        let decimal = vec![7; 16_000];
+        let part = |name: &str, value: &[u8]| {
+            let counted = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
+            [counted(name.as_bytes()), counted(value), vec![0]].concat()
+        };
+        let value = [part("DecimalType", &decimal), part("BytesType", &decimal)].concat();
+        let all: Vec<u8> = value.repeat(3);
+        assert_eq!(class.validate(&all), Ok(()));
+        assert_eq!(work_of_digits(&class, &all), 3 * work_of_decimal(decimal.len()));
+        let long = vec![0; DYNAMIC_BYTES_MAX + 1];
+        assert!(work_of_digits(&class, &long) > 32 << 20);
+    }
 }

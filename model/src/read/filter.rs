@@ -25,7 +25,7 @@ use std::sync::Arc;
 use super::PartitionRef;
 use crate::Result;
 use crate::key;
-use crate::ordered::{has_decimals, work_of_decimal, work_of_digits};
+use crate::ordered::{WORK_OF_KEY_MAX, has_decimals, work_of_decimal, work_of_digits};
 use crate::row::{Cell, RowRef};
 use crate::schema::{Analysis, Column, ColumnId, ColumnKind, Table};
 use crate::types::{
@@ -251,17 +251,17 @@ impl Filter {
                 let value = key::partition_key_value(partition.key, columns, index.into())?;
                 Ok(work_of_digits(&column.ty, value))
             }
-            // The digits are in the key.
             FilterTarget::Clustering(_) => {
-                Ok(work_of_decimal(clustering.map_or(0, <[u8]>::len) / 2))
+                // A byte of a decimal has more than two digits, and the key a byte for each digit.
+                let by_length = work_of_decimal(clustering.map_or(0, <[u8]>::len) / 2);
+                Ok(by_length.min(WORK_OF_KEY_MAX))
             }
             FilterTarget::Value(id) => {
                 let row =
                     if column.kind == ColumnKind::Static { partition.static_row } else { row };
                 let cells = row.into_iter().flat_map(|row| row.cells());
-                let Some(of) = self.operator.type_of_cells(&column.ty) else { return Ok(0) };
                 let values = cells.filter(|cell| cell.column == id).map(|cell| cell.value);
-                Ok(values.map(|value| work_of_digits(of, value)).fold(0, u64::saturating_add))
+                Ok(self.operator.digits_work(&column.ty, values))
             }
         }
     }
@@ -380,14 +380,44 @@ impl Operator {
         }
     }
 
-    /// The type of the cells' values that a filter on a column of type `ty` compares; `None` if it compares their paths.
-    fn type_of_cells(self, ty: &CqlType) -> Option<&CqlType> {
+    /// What finding the digits of the decimals takes that it compares in a column of type `ty` with these cells.
+    fn digits_work<'r>(self, ty: &CqlType, mut values: impl Iterator<Item = &'r [u8]>) -> u64 {
+        let sum = |works: &mut dyn Iterator<Item = u64>| works.fold(0, u64::saturating_add);
+        if !ty.is_multi_cell() {
+            return values.next().map_or(0, |value| self.digits_work_of_value(ty, value));
+        }
         match (ty, self) {
-            _ if !ty.is_multi_cell() => Some(ty),
-            (CqlType::List { element, .. }, _) => Some(element),
-            (CqlType::Map { .. }, Operator::ContainsKey) => None,
-            (CqlType::Map { value, .. }, _) => Some(value),
-            _ => None,
+            (CqlType::List { element: of, .. }, _)
+            | (CqlType::Map { value: of, .. }, Operator::Contains) => {
+                sum(&mut values.map(|value| work_of_digits(of, value)))
+            }
+            // Of the entries one has the key.
+            (CqlType::Map { value: of, .. }, Operator::Entry) => {
+                values.map(|value| work_of_digits(of, value)).max().unwrap_or(0)
+            }
+            // Paths are compared.
+            _ => 0,
+        }
+    }
+
+    /// The same of one value.
+    fn digits_work_of_value(self, ty: &CqlType, value: &[u8]) -> u64 {
+        let (CqlType::Map { key, value: of, .. }, true) = (ty, self.is_of_elements()) else {
+            return work_of_digits(ty, value);
+        };
+        let Ok(elements) = collection_elements(value) else { return 0 };
+        let (mut of_keys, mut of_values, mut largest, mut is_key) = (0u64, 0u64, 0, true);
+        for element in elements.doubled().map_while(Result::ok) {
+            let work = work_of_digits(if is_key { key } else { of }, element);
+            let sum = if is_key { &mut of_keys } else { &mut of_values };
+            *sum = sum.saturating_add(work);
+            largest = if is_key { largest } else { largest.max(work) };
+            is_key = !is_key;
+        }
+        match self {
+            Operator::ContainsKey => of_keys,
+            Operator::Entry => of_keys.saturating_add(largest),
+            _ => of_values,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The answers of a connection, sent: as much as its socket takes, of a long one a chunk in a pass.
 //!
 //! ```text
-//! flush ─► seal ─► write ─┬─ the socket is full ─► blocked: an event tells when there is space
+//! flush ─► seal ─► write ─┬─ the socket is full ─► an event tells when there is space; blocked since then
 //!                         ├─ what was ready is sent ─► the next pass goes on (`can_send`)
 //!                         └─ all is sent ─► an ending connection lingers
 //! ```
@@ -40,11 +40,13 @@ impl Connection {
                 Ok(count) => {
                     self.writer.sent(count);
                     self.taken_bytes += count;
-                    if self.taken_bytes >= TAKEN_BYTES_MIN || self.writer.unsent().is_empty() {
+                    self.is_full = false;
+                    if self.taken_bytes >= TAKEN_BYTES_MIN {
                         self.blocked = None;
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_full = true;
                     if self.blocked.is_none() {
                         (self.blocked, self.taken_bytes) = (Some(now), 0);
                     }
@@ -53,6 +55,9 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Fate::Drop,
             }
+        }
+        if !self.has_unsent() {
+            self.blocked = None;
         }
         if self.state == State::Ending && self.is_quiet() {
             self.state = State::Lingering(now);
@@ -66,7 +71,7 @@ impl Connection {
 
     /// Whether more can be sent at once, which no event will tell of.
     pub(crate) fn can_send(&self) -> bool {
-        self.has_unsent() && self.blocked.is_none()
+        self.has_unsent() && !self.is_full
     }
 
     /// Whether answers wait to be sent.

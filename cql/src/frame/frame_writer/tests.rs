@@ -132,3 +132,17 @@ fn of_many_short_frames_few_are_ready_at_once() {
         assert!(sent >= 100 * frame.len(), "{sent} bytes");
     }
 }
+
+/// Before: what was asked before STARTUP, much of it and not read, was answered in the form that STARTUP chose.
+#[test]
+fn what_waits_when_the_session_begins_is_sent_as_it_came() {
+    let mut writer = FrameWriter::new();
+    let frame = [&[0x85, 0, 0, 1, 6, 0, 3, 0, 0][..], &[7; 3 << 16]].concat();
+    for _ in 0..20 {
+        writer.frame(|out| out.extend_from_slice(&frame));
+    }
+    writer.establish(Version::V5, Compression::Lz4);
+    writer.seal();
+    assert!(writer.unsent() == frame.repeat(20), "whole frames, outside of segments");
+    assert_eq!(writer.waiting_bytes(), writer.unsent().len());
+}

@@ -380,7 +380,7 @@ fn tombstones_are_told_of_and_end_a_read() {
 fn decimals_of_rows_that_a_filter_compares_are_counted() {
     let mut bench = with_rows(1, 0, 0);
     bench.query(
-        "CREATE TABLE ks.d (k int, c int, v decimal, l frozen<list<decimal>>, PRIMARY KEY (k, c))",
+        "CREATE TABLE ks.d (k int, c int, v decimal, l frozen<list<decimal>>, m map<int, decimal>, PRIMARY KEY (k, c))",
     );
     let decimal = [&int(0)[..], &[7; 16_000]].concat();
     let id = bench.prepare("INSERT INTO ks.d (k, c, v) VALUES (1, ?, ?)");
@@ -394,17 +394,27 @@ fn decimals_of_rows_that_a_filter_compares_are_counted() {
     let all: Vec<String> = (0..20).map(|c| c.to_string()).collect();
     assert_eq!(bench.answers_to(bench.client)[0].1, all.join(", "));
 
-    let id = bench.prepare("INSERT INTO ks.d (k, c, l) VALUES (2, ?, ?)");
-    for count in [8, 20] {
+    let id = bench.prepare("INSERT INTO ks.d (k, c, l, m) VALUES (2, ?, ?, ?)");
+    for count in [10, 20] {
         let element = [&(decimal.len() as i32).to_be_bytes()[..], &decimal].concat();
         let list = [&int(count)[..], &element.repeat(count as usize)].concat();
-        assert_eq!(bench.execute_bytes(&id, &[&int(count), &list]), "void");
+        let entries = (0..count).flat_map(|key| [&int(4)[..], &int(key), &element].concat());
+        let map = [&int(count)[..], &entries.collect::<Vec<u8>>()].concat();
+        assert_eq!(bench.execute_bytes(&id, &[&int(count), &list, &map]), "void");
     }
-    let by = |c: i32| {
-        format!("SELECT c FROM ks.d WHERE k = 2 AND c = {c} AND l CONTAINS 1 ALLOW FILTERING")
+    let mut by = |c: i32, filter: &str| {
+        let rows = format!("SELECT c FROM ks.d WHERE k = 2 AND c = {c}");
+        bench.query(&format!("{rows} AND {filter} ALLOW FILTERING"))
     };
-    assert_eq!(bench.query(&by(8)), "");
-    let refusal = bench.query(&by(20));
-    let expected = "error: a filter takes more than 33554432 units of work for one row";
-    assert!(refusal.starts_with(expected), "{refusal}");
+    let is_in_list = "l CONTAINS 1";
+    assert_eq!(by(10, is_in_list), "");
+    let refused = "error: the filters take more than 33554432 units of work for one row";
+    assert!(by(20, is_in_list).starts_with(refused), "{}", by(20, is_in_list));
+    // Each of these takes more than half of what is allowed.
+    assert_eq!((by(10, "l > [1]"), by(10, "m CONTAINS 1")), ("10".to_owned(), String::new()));
+    let both = by(10, "l > [1] AND m CONTAINS 1");
+    assert!(both.starts_with(refused), "{both}");
+    // Of the map one value is compared.
+    assert_eq!(by(20, "m[7] = 1"), "");
+    assert!(by(20, "m CONTAINS 1").starts_with(refused));
 }
