@@ -163,17 +163,22 @@ impl<'a> Bindings<'a> {
             let mut named = HashMap::with_capacity(values.len());
             for (name, value) in values.named_iter() {
                 // Of two of one name the first counts.
-                named.entry(name).or_insert(value);
+                named.entry(name).or_insert((value, false));
             }
             for (index, marker) in markers.iter().enumerate() {
-                let value = named.get(marker.name.as_str()).copied().ok_or_else(|| {
+                let (value, is_bound) = named.get_mut(marker.name.as_str()).ok_or_else(|| {
                     Error::invalid(format!(
                         "Invalid amount of bind variables: {} is missing",
                         marker.name
                     ))
                 })?;
-                if is_wanted(value) {
-                    self.set(index, value, marker)?;
+                if is_wanted(*value) {
+                    // Thousands of markers may have one name, and a long value.
+                    if let (Value::Bytes(bytes), true) = (*value, *is_bound) {
+                        self.work.take_bound_again(bytes.len())?;
+                    }
+                    *is_bound = true;
+                    self.set(index, *value, marker)?;
                 }
             }
         } else {

@@ -31,6 +31,12 @@ pub const FRAME_CHUNK_BYTES: usize = 4 * SEGMENT_PAYLOAD_BYTES_MAX;
 /// The memory that a buffer of decompressed frames keeps for the next ones, in bytes.
 pub const FRAME_BUFFER_BYTES_KEPT: usize = 16 << 10;
 
+/// Bytes of all constants in the WHERE of a materialized view: as many as a key may have.
+pub const VIEW_CONSTANTS_BYTES_MAX: usize = 65_535;
+
+/// Parts of a tuple that is written out: the protocol counts those of its type in 16 bits.
+pub const TUPLE_PARTS_MAX: usize = 65_535;
+
 /// How many options a STARTUP may have. Drivers send about ten.
 pub const STARTUP_OPTIONS_MAX: usize = 256;
 

@@ -134,6 +134,10 @@ pub(crate) const SPARE_FRAMES_MAX: usize = 128;
 /// A buffer with space for more bytes is freed and not kept.
 pub(crate) const SPARE_FRAME_BYTES_MAX: usize = 8 << 10;
 
+/// Bytes of a paging state: the keys in one have 65,535 bytes each, and in the form by which rows are ordered less than
+/// three times as many.
+pub(crate) const PAGING_STATE_BYTES_MAX: usize = 512 << 10;
+
 /// Unsent bytes of one connection; at more, nothing is read from it.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 

@@ -16,6 +16,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use model::TableId;
 use sha2::Sha256;
 
+use crate::limits::PAGING_STATE_BYTES_MAX;
+
 /// Bytes of a tag.
 const TAG_BYTES: usize = 16;
 
@@ -39,6 +41,10 @@ impl Seal {
 
     /// The paging state in what a client sent, if this node has sealed it for this table; else the client's error.
     pub(crate) fn open<'s>(&self, table: TableId, sealed: &'s [u8]) -> cql::Result<&'s [u8]> {
+        // None that this node has sealed is as long, and to hash 16 MiB takes tens of milliseconds.
+        if sealed.len() > PAGING_STATE_BYTES_MAX {
+            return Err(PagingState::invalid());
+        }
         let (state, tag) =
             sealed.split_last_chunk::<TAG_BYTES>().ok_or_else(PagingState::invalid)?;
         let checked = self.keyed(table, state).verify_truncated_left(tag);
@@ -73,6 +79,8 @@ mod tests {
             forged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(ours.open(table(1), &forged), Err(PagingState::invalid()), "{bit}");
         }
+        let long = ours.put(table(1), vec![7; PAGING_STATE_BYTES_MAX]);
+        assert_eq!(ours.open(table(1), &long), Err(PagingState::invalid()), "it is not looked at");
         for cut in 0..sealed.len() {
             assert!(ours.open(table(1), &sealed[..cut]).is_err(), "{cut}");
         }

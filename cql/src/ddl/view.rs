@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashSet};
 
 use model::options::{TableOptions, TombstoneGc};
@@ -30,6 +31,7 @@ use crate::expr::{Compiler, ExpectedType};
 use crate::lang::ast::{
     CreateView, Expr, Operand, Operator, Order, Properties, QualifiedName, Relation, Target,
 };
+use crate::limits::VIEW_CONSTANTS_BYTES_MAX;
 
 /// Why a table with views has `gc_grace_seconds`, in the words of Cassandra. A row of a view may be written again after
 /// a crash, here as there: if its tombstone were purged by then, the row would come back.
@@ -276,8 +278,13 @@ fn restrictions(
         return Err(Error::invalid(text));
     }
     let mut all = Vec::new();
+    let mut bytes = 0;
     for relation in &create.relations {
-        all.push(restriction(context, base, relation)?);
+        let restriction = restriction(context, base, relation)?;
+        let values = restriction.test.iter().flat_map(|test| &test.values);
+        bytes += values.map(|value| value.len()).sum::<usize>();
+        check_constants(bytes)?;
+        all.push(restriction);
     }
     let is_key = |id: ColumnId| key.iter().any(|column| column.id == id);
     let is_free = |column: &&Column| !all.iter().any(|one| one.column == column.id);
@@ -349,13 +356,16 @@ fn restriction(
             )));
         }
     };
+    let bytes = Cell::new(0);
     let one = |expr: &Expr| -> Result<Box<[u8]>> {
-        match expr {
+        let value = match expr {
             Expr::Tuple(values) if is_tuple && values.len() == 1 => {
-                constant(context, base, column, &values[0])
+                constant(context, base, column, &values[0])?
             }
-            expr => constant(context, base, column, expr),
-        }
+            expr => constant(context, base, column, expr)?,
+        };
+        bytes.set(bytes.get() + value.len());
+        check_constants(bytes.get()).map(|()| value)
     };
     let values = match &relation.operand {
         Operand::One(expr) => vec![one(expr)?],
@@ -369,12 +379,26 @@ fn restriction(
     Ok(ViewRestriction { column: column.id, test: Some(ViewTest { operator, values }) })
 }
 
+/// Refuses constants that take so many bytes: every node keeps them, and they are shown and compared in one step.
+fn check_constants(bytes: usize) -> Result<()> {
+    if bytes <= VIEW_CONSTANTS_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "The constants of a materialized view take more than {VIEW_CONSTANTS_BYTES_MAX} bytes: compare with less"
+    )))
+}
+
 fn constant(
     context: &DdlContext<'_>,
     base: &Table,
     column: &Column,
     expr: &Expr,
 ) -> Result<Box<[u8]>> {
+    if let Expr::Literal(literal) = expr {
+        // A blob has two digits for each byte.
+        check_constants(literal.text.len() / 2)?;
+    }
     let mut compiler = Compiler::new(context.schema, base, &[]);
     let term = compiler.term(expr, &ExpectedType::new(&column.name, column.ty.clone()))?;
     let Some(bytes) = term.constant_bytes() else {

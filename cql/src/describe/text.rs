@@ -10,7 +10,7 @@
 //! Not here: which elements a DESCRIBE has, and in which order (`describe.rs`), functions (`functions.rs`), values as
 //! constants (`literal/show.rs`), the rows of `system_schema` (`server/src/system/schema_rows.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
 use model::options::Value;
@@ -99,7 +99,8 @@ fn create_statement(table: &Table, internals: bool) -> String {
     let name = format!("{}.{}", Name(&table.keyspace), Name(&table.name));
     let dropped = if internals { last_dropped(table) } else { Vec::new() };
     // One that came back is first made as it was, then dropped, then added as it is.
-    let came_back = |column: &&Column| dropped.iter().any(|d| d.column.name == column.name);
+    let names: HashSet<&str> = dropped.iter().map(|dropped| &*dropped.column.name).collect();
+    let came_back = |column: &&Column| names.contains(&*column.name);
     let columns = in_order(table).into_iter().filter(|column| !came_back(column));
     let columns = columns.chain(dropped.iter().map(|dropped| &dropped.column));
     let mut lines: Vec<String> =
@@ -195,12 +196,11 @@ fn in_order(table: &Table) -> Vec<&Column> {
 /// The last dropping of each name, but of those that a RENAME has given to a column of the key: no statements make such
 /// a table again. (What Cassandra tells of one cannot be executed.)
 fn last_dropped(table: &Table) -> Vec<&DroppedColumn> {
-    let all = &table.dropped;
-    let is_last = |index: usize| {
-        all[index + 1..].iter().all(|later| later.column.name != all[index].column.name)
-    };
-    let dropped = (0..all.len()).filter(|index| is_last(*index)).map(|index| &all[index]);
-    dropped.filter(|dropped| !is_of_key(table, &dropped.column.name)).collect()
+    let mut later = HashSet::with_capacity(table.dropped.len());
+    let last = table.dropped.iter().rev().filter(|dropped| later.insert(&*dropped.column.name));
+    let mut last: Vec<_> = last.filter(|dropped| !is_of_key(table, &dropped.column.name)).collect();
+    last.reverse();
+    last
 }
 
 fn is_of_key(table: &Table, name: &str) -> bool {

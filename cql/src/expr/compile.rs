@@ -30,6 +30,7 @@ use crate::bind::Marker;
 use crate::error::{Error, Result};
 use crate::json::KnownJson;
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
+use crate::limits::TUPLE_PARTS_MAX;
 use crate::steps::step;
 use crate::types::resolve_type;
 
@@ -236,6 +237,12 @@ impl<'a> Compiler<'a> {
             Expr::Column(_) | Expr::Part(..) => {
                 return Err(Error::invalid(format!(
                     "{expr} names a column; here only constants, bind markers and functions of them are allowed"
+                )));
+            }
+            Expr::Tuple(items) if items.len() > TUPLE_PARTS_MAX => {
+                return Err(Error::invalid(format!(
+                    "a tuple has {} parts, more than {TUPLE_PARTS_MAX}",
+                    items.len()
                 )));
             }
             Expr::Tuple(items) => Form::Tuple(self.drafts(items)?),

@@ -24,9 +24,12 @@
 //! cells put together      the bytes / 16
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
+//! a bound value           the bytes / 4, for each marker of its name but the first
 //! a stamp of an element   8
 //! a partition written to  32
 //! a row or a stretch      16, as often as it is put: once for each partition, and once more for what reads first
+//! a prefix of a key       32, for each column that follows it in a WHERE with IN; 256 for each stretch of rows that
+//!                         a bound of several columns makes of it
 //! a column of a row       4, set or not, and 4 for each change of its elements
 //! an element              8; once more, of a static list that grows for each of many rows, 16 and its bytes
 //! a term once more        64, of such a list
@@ -88,6 +91,10 @@ const UNITS_PER_PARTITION: u64 = 32;
 /// What a row takes that is written to, or a stretch of rows that is deleted. A record that has as many rows as this
 /// allows is longer than a record may be.
 const UNITS_PER_ROW: u64 = 16;
+/// What the beginning of a row's key takes that an IN makes longer by a column: it is copied.
+const UNITS_PER_PREFIX: u64 = 32;
+/// What a stretch of rows takes that a bound of several columns makes behind one such beginning: some 200 bytes, 1 µs.
+const UNITS_PER_PIECE: u64 = 256;
 /// What a column or a change takes that may write something.
 const UNITS_PER_CHANGE: u64 = 4;
 /// What an element takes that is written: most are copied apart and put into order.
@@ -208,6 +215,21 @@ impl ExpressionWork {
     #[inline]
     pub(crate) fn take_collected(&self, bytes: usize) -> Result<()> {
         self.take(bytes as u64 / COLLECTION_BYTES_PER_UNIT)
+    }
+
+    /// Counts beginnings of rows' keys that are made longer by a column.
+    pub(crate) fn take_prefixes(&self, prefixes: usize) -> Result<()> {
+        self.take((prefixes as u64).saturating_mul(UNITS_PER_PREFIX))
+    }
+
+    /// Counts stretches of rows that the bounds of several columns make.
+    pub(crate) fn take_pieces(&self, pieces: usize) -> Result<()> {
+        self.take((pieces as u64).saturating_mul(UNITS_PER_PIECE))
+    }
+
+    /// Counts a bound value that a further marker stands for: most of what is made of it is a copy.
+    pub(crate) fn take_bound_again(&self, bytes: usize) -> Result<()> {
+        self.take(bytes as u64 / COPIED_BYTES_PER_UNIT)
     }
 
     /// Counts a value of this type that is copied, or whose elements are walked.

@@ -268,6 +268,7 @@ impl RowChoice {
         }
         let mut prefixes = vec![RowKey::default()];
         for (index, (columns, all)) in lists.iter().enumerate() {
+            bindings.work.take_prefixes(prefixes.len() * all.len())?;
             let mut longer = Vec::with_capacity(prefixes.len() * all.len());
             let mut total = 0;
             for prefix in &prefixes {
@@ -326,6 +327,7 @@ impl RowChoice {
                 if prefixes.len() > 1 || columns.len() > 1 {
                     check_total(piece_bytes(&prefixes, &values))?;
                 }
+                bindings.work.take_pieces(prefixes.len() * columns.len())?;
                 let half = Half { columns, values: &values, side, bound, work: &bindings.work };
                 let mut pieces = Vec::new();
                 for prefix in &prefixes {

@@ -42,8 +42,6 @@ const SNITCH: &str = "SimpleSnitch";
 const STATE_BYTES: usize = 20;
 /// At most this many rows are made within a pass, if they have no more than [`PASS_ANSWER_BYTES_MAX`] bytes.
 const ROWS_AT_ONCE: usize = 64;
-/// A task makes so many rows before it lets others run: the statement of a narrow table takes some microseconds.
-const ROWS_A_TURN: usize = 8;
 
 impl Executor {
     /// Runs a DESCRIBE.
@@ -54,6 +52,7 @@ impl Executor {
         parameters: &Parameters<'_>,
         out: &mut Vec<u8>,
     ) -> Flow {
+        self.shard.effort().long();
         let schema = self.shard.schema();
         let current = statement.keyspace.as_deref();
         let found = find(asked, &schema, current, self.state.node());
@@ -110,9 +109,7 @@ impl Executor {
             (self.shard.runtime().yielder(Group::Background), self.answers.lease());
         let open = rows.open(&call.envelope(), out);
         for index in page.clone() {
-            if index % ROWS_A_TURN == 0 {
-                yielder.yield_if_due().await;
-            }
+            yielder.yield_if_due().await;
             let row_at = out.len();
             rows.put(index, out);
             if lease.hold(out.len()) {

@@ -20,6 +20,7 @@ use cql::bind::Bindings;
 use cql::frame::Version;
 use cql::frame::consistency::Consistency;
 use cql::frame::response::{Envelope, add_warning};
+use cql::limits::FRAME_CHUNK_BYTES;
 use cql::plan::{BoundRead, Page, SelectPlan};
 use cql::rows::ResultEncoder;
 use engine::{Error, read_record};
@@ -242,6 +243,11 @@ impl Executor {
         }
         self.shard.effort().long();
         match self.suspended.start(work) {
+            // It is not copied, and is sent in chunks.
+            Some(finished) if finished.frame.len() > FRAME_CHUNK_BYTES => {
+                self.deliver(finished, When::Later);
+                Flow::Later
+            }
             Some(Finished { to: Destination::Client(call), frame, .. }) => {
                 out.extend_from_slice(&frame);
                 self.frames.put_back(frame);

@@ -203,3 +203,22 @@ fn neither_a_view_nor_its_base_drops_tombstones_at_once() {
         db.ok(&format!("{text} WITH tombstone_gc = {{'mode': 'timeout'}}"));
     }
 }
+
+/// Before: they had no limit, and counted as no memory: a few views took that of the node.
+#[test]
+fn constants_of_a_view_are_short() {
+    let mut db = Database::new();
+    db.ok("CREATE TABLE d (p text, c int, PRIMARY KEY (p, c))");
+    let create = |name: &str, filter: &str| {
+        format!(
+            "CREATE MATERIALIZED VIEW {name} AS SELECT * FROM d WHERE {filter} AND c IS NOT NULL PRIMARY KEY (c, p)"
+        )
+    };
+    let refused = "The constants of a materialized view take more than 65535 bytes";
+    let several = vec![format!("'{}'", "x".repeat(10_000)); 7].join(", ");
+    for filter in [format!("p > '{}'", "x".repeat(70_000)), format!("p IN ({several})")] {
+        let error = db.err(&create("m", &filter));
+        assert!(error.starts_with(refused), "{error}");
+    }
+    db.ok(&create("m", &format!("p > '{}'", "x".repeat(60_000))));
+}

@@ -61,7 +61,10 @@ fn time_of_day(nanos: i64, duration: &Duration) -> Result<i64> {
     refuse_negative(duration)?;
     Ok(match duration.nanos {
         0 => nanos,
-        length => nanos - nanos.rem_euclid(length),
+        // What a type hint makes a time of need not be one.
+        length => nanos
+            .checked_sub(nanos.rem_euclid(length))
+            .ok_or_else(|| Error::invalid(format!("{nanos} ns are no time of a day")))?,
     })
 }
 

@@ -105,3 +105,29 @@ fn bad_bindings_are_refused() {
     check(&[one, one, Value::Bytes(&[0xFF])], "String didn't validate.");
     check(&[Value::Bytes(b""), one, one], "Key may not be empty");
 }
+
+/// Before: a long value of one name was copied for each marker of the name: one message took the memory of the node.
+#[test]
+fn a_long_value_that_many_markers_name_is_refused() {
+    let mut db = Database::with("k text PRIMARY KEY, v text");
+    let of = |text: &str, count: usize| text.replace("..", &vec![":x"; count].join(", "));
+    let conditions = |count: usize| format!("IF {}", vec!["v = :x"; count].join(" AND "));
+    for bytes in [10, 1 << 20] {
+        let value = vec![b'x'; bytes];
+        let mut list = ValueList::new();
+        list.push_named("x", Value::Bytes(&value));
+        for text in [
+            of("SELECT * FROM t WHERE v IN (..) ALLOW FILTERING", 200),
+            of("SELECT * FROM t WHERE k IN (..)", 90),
+        ] {
+            let refused = db.run(&text, &list).err().map(|error| error.to_string());
+            let is_refused = refused.is_some_and(|text| text.starts_with("one row or statement"));
+            assert_eq!(is_refused, bytes > 10 && text.contains('v'), "{bytes}: {text}");
+        }
+        let update = format!("UPDATE t SET v = 'y' WHERE k = 'k' {}", conditions(200));
+        let refused = db.bind_conditional(&update, &list, &mut Vec::new());
+        let refused = refused.err().map(|error| error.to_string());
+        let is_refused = refused.is_some_and(|text| text.starts_with("one row or statement"));
+        assert_eq!(is_refused, bytes > 10, "{bytes}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What is refused, and what is warned of, when a statement is prepared.
 
 use super::*;
+use crate::limits::TUPLE_PARTS_MAX;
 
 #[test]
 fn what_execute_would_refuse_or_ignore_is_said_at_prepare() {
@@ -52,4 +53,28 @@ fn what_cannot_exist_cannot_be_dropped() {
     assert_eq!(db.err("DROP MATERIALIZED VIEW ks.v"), "Materialized view 'ks.v' doesn't exist");
     db.ok("DROP INDEX IF EXISTS i");
     assert_eq!(db.err("CREATE TRIGGER x ON t USING 'y'"), "CREATE TRIGGER is not supported");
+}
+
+/// Before: the type of the result was written with a count that does not fit, which ended the node.
+#[test]
+fn a_tuple_of_too_many_parts_is_refused() {
+    let mut db = Database::with("k int PRIMARY KEY");
+    for (parts, is_refused) in [(TUPLE_PARTS_MAX + 1, true), (100, false)] {
+        let text = format!("SELECT ({}) FROM t", vec!["k"; parts].join(", "));
+        let refused = db.run(&text, &ValueList::new()).err().map(|error| error.to_string());
+        let expected = "a tuple has 65536 parts, more than 65535".to_owned();
+        assert_eq!(refused, is_refused.then_some(expected));
+    }
+}
+
+/// Before: the rest was taken off a time below all others, which ended the node.
+#[test]
+fn the_floor_of_a_time_that_is_none_is_refused() {
+    let mut db = Database::with("k int PRIMARY KEY, b bigint");
+    db.ok("INSERT INTO t (k, b) VALUES (1, -9223372036854775808)");
+    for time in ["(time)b", "(time)(bigint)-9223372036854775808"] {
+        let error = db.err(&format!("SELECT floor({time}, 3h) FROM t"));
+        assert_eq!(error, "-9223372036854775808 ns are no time of a day");
+    }
+    assert_eq!(db.ok("SELECT floor((time)'04:30:00', 3h) FROM t"), "\"03:00:00.000000000\"");
 }

@@ -418,3 +418,17 @@ fn decimals_of_rows_that_a_filter_compares_are_counted() {
     assert_eq!(by(20, "m[7] = 1"), "");
     assert!(by(20, "m CONTAINS 1").starts_with(refused));
 }
+
+/// Before: what was read at once was copied into the connection's buffer, and sent in one step.
+#[test]
+fn a_long_answer_that_is_read_at_once_is_not_copied() {
+    let mut bench = with_rows(1, 0, 0);
+    for (k, bytes) in [(1, 1000), (2, 3 << 20)] {
+        bench.put(k, &vec![b'x'; bytes]);
+        bench.begin_as(bench.client, &format!("SELECT v FROM ks.b WHERE k = {k}"));
+        let is_handed_over = !bench.server.executor(0).replies.is_empty();
+        assert_eq!(is_handed_over, k == 2);
+        bench.server.run_until_answered(bench.client);
+        assert_eq!(bench.answers_to(bench.client)[0].1.len(), bytes);
+    }
+}
