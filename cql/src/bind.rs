@@ -17,6 +17,7 @@
 //! how terms ask for values (`expr/env.rs`).
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use model::CqlType;
 
@@ -102,7 +103,9 @@ pub enum BoundOn {
 /// Bound values that can be asked for by number.
 pub struct Bindings<'a> {
     inline: [Value<'a>; INLINE],
-    spilled: Vec<Value<'a>>,
+    /// The values behind these, if there are more. Shared with bindings that have the values of an `INSERT JSON` as
+    /// well: a batch has thousands of them.
+    spilled: Option<Rc<[Value<'a>]>>,
     /// The values of the `INSERT JSON` that is bound.
     pub(crate) json: &'a [JsonSlot],
     /// What the calls of `from_json` may still make.
@@ -157,7 +160,8 @@ impl<'a> Bindings<'a> {
             )));
         }
         if markers.len() > INLINE {
-            self.spilled.resize(markers.len() - INLINE, Value::Null);
+            let nulls = std::iter::repeat_n(Value::Null, markers.len() - INLINE);
+            self.spilled = Some(nulls.collect());
         }
         if values.is_named() {
             let mut named = HashMap::with_capacity(values.len());
@@ -197,7 +201,7 @@ impl<'a> Bindings<'a> {
         let json_budget = JsonBudget::of(FROM_JSON_BYTES_MAX);
         Bindings {
             inline: [Value::Null; INLINE],
-            spilled: Vec::new(),
+            spilled: None,
             json: &[],
             json_budget,
             work: ExpressionWork::default(),
@@ -250,7 +254,11 @@ impl<'a> Bindings<'a> {
         }
         match self.inline.get_mut(index) {
             Some(slot) => *slot = value,
-            None => self.spilled[index - INLINE] = value,
+            None => {
+                let spilled = self.spilled.as_mut().and_then(Rc::get_mut);
+                spilled.expect("there are more, and nothing shares them yet")[index - INLINE] =
+                    value;
+            }
         }
         Ok(())
     }
@@ -261,7 +269,7 @@ impl<'a> Bindings<'a> {
         let index = usize::from(marker);
         match self.inline.get(index) {
             Some(value) => *value,
-            None => self.spilled[index - INLINE],
+            None => self.spilled.as_ref().expect("there are more")[index - INLINE],
         }
     }
 }

@@ -9,6 +9,7 @@
 //!                         + (bytes of its varints and decimals, with digits that scales add)² / 640
 //!                                                                      multiplying, dividing, showing as text
 //!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
+//! from_json               + (digits of a number in the text)² / 1000, if its type has varints or decimals
 //! m[k], m[a..b]           2 for each element that is walked, and the bytes / 16
 //!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. / 16
 //!                         + (bytes of a key with decimals)² / 128, and 4 for each type in the type of a key
