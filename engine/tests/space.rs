@@ -196,8 +196,7 @@ fn writes_are_refused_while_a_flush_that_is_due_has_no_space() {
         fill_memory(&engine).await;
         // Less than 97 % are used.
         leave_free(&sim, &disk, 1 << 20).await;
-        let job = engine.next_job_of(JobKind::Flush, LATER_S).unwrap();
-        assert_eq!(engine.run(job, LATER_S, yield_now).await.err(), no_space_to_flush());
+        assert_eq!(flush_once(&engine, LATER_S).await.0, no_space_to_flush());
         engine.measure_space(0).await.unwrap();
         assert!(engine.is_disk_full() && engine.disk_used_percent() < 97);
         leave_free(&sim, &disk, 8 << 20).await;

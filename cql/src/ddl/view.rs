@@ -278,13 +278,9 @@ fn restrictions(
         return Err(Error::invalid(text));
     }
     let mut all = Vec::new();
-    let mut bytes = 0;
+    let bytes = Cell::new(0);
     for relation in &create.relations {
-        let restriction = restriction(context, base, relation)?;
-        let values = restriction.test.iter().flat_map(|test| &test.values);
-        bytes += values.map(|value| value.len()).sum::<usize>();
-        check_constants(bytes)?;
-        all.push(restriction);
+        all.push(restriction(context, base, relation, &bytes)?);
     }
     let is_key = |id: ColumnId| key.iter().any(|column| column.id == id);
     let is_free = |column: &&Column| !all.iter().any(|one| one.column == column.id);
@@ -320,10 +316,12 @@ fn restrictions(
     Ok(all)
 }
 
+/// One relation of WHERE. Adds to `bytes` those of its constants, and refuses them when they are too many.
 fn restriction(
     context: &DdlContext<'_>,
     base: &Table,
     relation: &Relation,
+    bytes: &Cell<usize>,
 ) -> Result<ViewRestriction> {
     let (name, is_tuple) = match &relation.target {
         Target::Column(name) => (name, false),
@@ -356,7 +354,6 @@ fn restriction(
             )));
         }
     };
-    let bytes = Cell::new(0);
     let one = |expr: &Expr| -> Result<Box<[u8]>> {
         let value = match expr {
             Expr::Tuple(values) if is_tuple && values.len() == 1 => {

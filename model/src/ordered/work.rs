@@ -5,6 +5,7 @@
 //! bytes of a value take, which is little.
 
 use super::number::NUMBER_BYTES_MAX;
+use crate::limits::KEY_BYTES_MAX;
 use crate::types::{
     CqlType, CustomType, Elements, collection_elements, tuple_fields, vector_elements,
 };
@@ -13,15 +14,15 @@ use crate::types::{
 const SQUARED_BYTES_PER_UNIT: u64 = 128;
 /// Bytes of the longest decimal that has an ordered form, with its scale. A longer one is refused before its digits are
 /// found, and counts as one of so many bytes.
-const DECIMAL_BYTES_MAX: u64 = NUMBER_BYTES_MAX as u64 + 4;
+const DECIMAL_BYTES_MAX: usize = NUMBER_BYTES_MAX + 4;
 
 /// A longer value of a class whose values name the types of their parts is not looked through: it counts as if all of
 /// it were the longest decimals.
 const DYNAMIC_BYTES_MAX: usize = 256 << 10;
 
 /// What the decimals of a key take at most, in units: its values have no more than 65,535 bytes together.
-pub(crate) const WORK_OF_KEY_MAX: u64 = (u16::MAX as u64 / DECIMAL_BYTES_MAX + 1)
-    * (DECIMAL_BYTES_MAX * DECIMAL_BYTES_MAX / SQUARED_BYTES_PER_UNIT);
+pub(crate) const WORK_OF_KEY_MAX: u64 =
+    (KEY_BYTES_MAX / DECIMAL_BYTES_MAX + 1) as u64 * work_of_decimal(DECIMAL_BYTES_MAX);
 
 /// Whether a decimal may be in values of a type. Adds to `parts` the types in it that were looked at, of a scalar none.
 pub fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
@@ -38,7 +39,7 @@ pub fn has_decimals(ty: &CqlType, parts: &mut u64) -> bool {
 }
 
 /// What finding the digits of a decimal of so many bytes takes, in units, however long it is.
-pub fn work_of_decimal(bytes: usize) -> u64 {
+pub const fn work_of_decimal(bytes: usize) -> u64 {
     (bytes as u64).saturating_pow(2) / SQUARED_BYTES_PER_UNIT
 }
 
@@ -67,13 +68,11 @@ pub fn work_of_digits(ty: &CqlType, value: &[u8]) -> u64 {
         CqlType::Udt { definition, .. } => {
             work_of_fields(definition.fields.iter().map(|(_, ty)| ty), value)
         }
-        CqlType::Decimal => {
-            (value.len() as u64).min(DECIMAL_BYTES_MAX).pow(2) / SQUARED_BYTES_PER_UNIT
-        }
+        CqlType::Decimal => work_of_decimal(value.len().min(DECIMAL_BYTES_MAX)),
         CqlType::Custom(class) => {
             let is_dynamic = matches!(**class, CustomType::DynamicComposite(_));
             if is_dynamic && value.len() > DYNAMIC_BYTES_MAX {
-                return value.len() as u64 * DECIMAL_BYTES_MAX / SQUARED_BYTES_PER_UNIT;
+                return value.len() as u64 * DECIMAL_BYTES_MAX as u64 / SQUARED_BYTES_PER_UNIT;
             }
             let parts = class.parts(value).1.map_while(Result::ok);
             let digits = parts.map(|part| work_of_digits(&part.component.ty, part.value));

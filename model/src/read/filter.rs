@@ -6,8 +6,7 @@
 //!    row, or the row.
 //! 2. If the column has an index with an analysis, the value is brought into its form. What it is compared with was
 //!    brought there once (`Filter::into_form`), and not for each row; then into its ordered form, where bytes do not
-//!    compare as values do.
-//!    What finding the digits of a row's decimals takes is told before (`Filter::digits_work`).
+//!    compare as values do. `Filter::digits_work` tells what that takes of a row's decimals: who reads asks it before.
 //! 3. `Operator::accepts` compares one value by its type; among the values of an IN, which are in order, it is searched
 //!    (`types/compared.rs`). `accepts_cells` looks at a collection whose elements are cells: a key or an element of a
 //!    set is compared as a path, by its order-preserving bytes.
@@ -214,9 +213,7 @@ impl Filter {
             }
             FilterTarget::Value(id) => {
                 let Some(column) = table.column_by_id(id) else { return Ok(false) };
-                let row =
-                    if column.kind == ColumnKind::Static { partition.static_row } else { row };
-                let Some(row) = row else { return Ok(false) };
+                let Some(row) = row_of(column, partition, row) else { return Ok(false) };
                 let mut cells = row.cells().filter(|cell| cell.column == id);
                 if !self.analysis.is_none() && column.ty.is_multi_cell() {
                     Ok(cells.any(|cell| self.accepts_element(&column.ty, &cell)))
@@ -257,9 +254,7 @@ impl Filter {
                 Ok(by_length.min(WORK_OF_KEY_MAX))
             }
             FilterTarget::Value(id) => {
-                let row =
-                    if column.kind == ColumnKind::Static { partition.static_row } else { row };
-                let cells = row.into_iter().flat_map(|row| row.cells());
+                let cells = row_of(column, partition, row).into_iter().flat_map(|row| row.cells());
                 let values = cells.filter(|cell| cell.column == id).map(|cell| cell.value);
                 Ok(self.operator.digits_work(&column.ty, values))
             }
@@ -300,6 +295,15 @@ impl Filter {
             _ => false,
         }
     }
+}
+
+/// The row that has the cells of a column: the static one, or this.
+fn row_of<'r>(
+    column: &Column,
+    partition: &PartitionRef<'r>,
+    row: Option<RowRef<'r>>,
+) -> Option<RowRef<'r>> {
+    if column.kind == ColumnKind::Static { partition.static_row } else { row }
 }
 
 /// What values of rows are compared with: the values of a filter or a condition, and their ordered forms if those were
