@@ -6,7 +6,7 @@
 //! 1. `Bindings::none` has the time of the statement and no values. `bind` fills it: by name if the client sent names,
 //!    else in order.
 //! 2. A value is found by the number of its marker. The first 24 lie in the bindings themselves, so that most
-//!    statements allocate nothing here; the others lie in a `Vec`.
+//!    statements allocate nothing here; the others lie in one slice, which bindings of an `INSERT JSON` share.
 //! 3. An `INSERT JSON` gets bindings of its own (`with_json`): the same values, and those that its text has.
 //!
 //! Invariants: the values of one execution see one time; a value that is bound is null, unset, or valid bytes of the
@@ -112,8 +112,6 @@ pub struct Bindings<'a> {
     pub(crate) json_budget: JsonBudget,
     /// What evaluating its terms has taken.
     pub(crate) work: ExpressionWork,
-    /// Which thread evaluates its terms.
-    pub(crate) bound_on: BoundOn,
     /// The timestamp and the clock that the statement sees.
     pub time: StatementTime<'a>,
 }
@@ -179,7 +177,7 @@ impl<'a> Bindings<'a> {
                 if is_wanted(*value) {
                     // Thousands of markers may have one name, and a long value.
                     if let (Value::Bytes(bytes), true) = (*value, *is_bound) {
-                        self.work.take_bound_again(bytes.len())?;
+                        self.work.take_copy(&marker.ty, bytes)?;
                     }
                     *is_bound = true;
                     self.set(index, *value, marker)?;
@@ -205,7 +203,6 @@ impl<'a> Bindings<'a> {
             json: &[],
             json_budget,
             work: ExpressionWork::default(),
-            bound_on: BoundOn::Core,
             time,
         }
     }
@@ -232,7 +229,7 @@ impl<'a> Bindings<'a> {
 
     /// Says which thread evaluates the terms; without it the core does.
     pub fn set_bound_on(&mut self, bound_on: BoundOn) {
-        self.bound_on = bound_on;
+        self.work.set_bound_on(bound_on);
     }
 
     /// These bindings, with the values of the text of an `INSERT JSON`.
@@ -243,7 +240,6 @@ impl<'a> Bindings<'a> {
             json,
             json_budget: self.json_budget.clone(),
             work: self.work.clone(),
-            bound_on: self.bound_on,
             time: self.time,
         }
     }

@@ -35,7 +35,7 @@ use std::borrow::Cow;
 
 pub use build::Build;
 pub use collected::Collected;
-pub(crate) use collection::{SortCost, path_of as element_path};
+pub(crate) use collection::{SortCost, is_ordered, path_of as element_path};
 pub use collection::{normalized, put_list, sorted_map, sorted_set};
 pub use compile::{Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
@@ -224,11 +224,11 @@ impl Term {
             Kind::Null => Ok(Evaluated::Null),
             Kind::UnorderedMarker(marker) => match env.marker(*marker) {
                 Evaluated::Bytes(Cow::Borrowed(bytes)) => {
-                    env.take_sort(bytes.len())?;
+                    env.work().take_sort(bytes.len())?;
                     Ok(Evaluated::Bytes(normalized(&self.ty, bytes)?))
                 }
                 Evaluated::Bytes(Cow::Owned(bytes)) => {
-                    env.take_sort(bytes.len())?;
+                    env.work().take_sort(bytes.len())?;
                     Ok(Evaluated::made(normalized(&self.ty, &bytes)?.into_owned()))
                 }
                 missing => Ok(missing),

@@ -28,7 +28,7 @@ pub use columns::{JsonInsert, JsonSlot};
 use model::Table;
 use model::limits::MUTATION_BYTES_MAX;
 pub(crate) use shown::cut;
-pub(crate) use value::from_json;
+pub(crate) use value::{Reading, from_json};
 
 use crate::error::{Error, Result};
 use crate::limits::{JSON_COLUMN_BYTES, STATEMENT_MEMORY_BYTES_MAX};
@@ -47,6 +47,12 @@ pub(crate) enum JsonError {
 impl From<model::Error> for JsonError {
     fn from(error: model::Error) -> JsonError {
         JsonError::Invalid(error.into())
+    }
+}
+
+impl From<Error> for JsonError {
+    fn from(error: Error) -> JsonError {
+        JsonError::Invalid(error)
     }
 }
 

@@ -90,6 +90,9 @@ pub const PROPERTIES_MAX: usize = 1000;
 /// The squares of the lengths, in bytes, of the values with decimals that one set, map or IN puts into order, added up,
 /// at most. A decimal is ordered by its digits, which takes time with the square of its length.
 pub const DECIMALS_SORT_COST_MAX: u64 = 1 << 31;
+/// Bytes of the fields that tuples and user types of one set, map or IN end before, as if each had a null for them, at
+/// most: these are put into order.
+pub const MISSING_FIELD_BYTES_MAX: usize = 32 << 20;
 /// Bytes that describe the columns of a result, or the markers of a statement. User types are written out for each
 /// column, so that a short statement can ask for a description of any length.
 pub const DESCRIPTION_BYTES_MAX: usize = 2 << 20;

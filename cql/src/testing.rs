@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 pub(crate) use self::ids::CountingIds;
 use self::ids::Sums;
-use crate::bind::{Bindings, Marker, StatementTime};
+use crate::bind::{Bindings, BoundOn, Marker, StatementTime};
 use crate::ddl;
 use crate::error::Result;
 use crate::expr::function::json_text;
@@ -65,6 +65,8 @@ pub(crate) struct Database {
     pub(crate) now_s: u32,
     pub(crate) warnings: Vec<String>,
     pub(crate) guardrails: Guardrails,
+    /// Which thread binds the next writes.
+    pub(crate) bound_on: BoundOn,
     /// Rows of a page of the next reads.
     pub(crate) page_rows: Option<u32>,
     /// How many pages the last read had.
@@ -87,6 +89,7 @@ impl Database {
             now_s: 1000,
             warnings: Vec::new(),
             guardrails: Guardrails::default(),
+            bound_on: BoundOn::Core,
             page_rows: None,
             pages: Cell::new(0),
             row_work: Cell::new(0),
@@ -143,7 +146,8 @@ impl Database {
             Statement::Write(plan) => {
                 let mut record = Vec::new();
                 let ids = self.ids.clone();
-                let bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
+                let mut bindings = Bindings::new(values, &prepared.markers, self.time(&ids))?;
+                bindings.set_bound_on(self.bound_on);
                 plan.timeout(&bindings)?;
                 plan.bind_write(&bindings, &mut Scratch::default(), &mut record)?;
                 self.ids = ids;

@@ -11,8 +11,8 @@
 //! The partition key's form is what the token is made of, so it can never change. A clustering key
 //! of a table without clustering columns is empty. The static row has no clustering key at all.
 
-use crate::limits::KEY_BYTES_MAX;
-use crate::ordered::{self, AFTER, Reader};
+use crate::limits::{CLUSTERING_FORM_BYTES_MAX, KEY_BYTES_MAX};
+use crate::ordered::{self, AFTER, FormWork, Reader};
 use crate::schema::Table;
 use crate::types::current_form;
 use crate::{Error, Result};
@@ -100,13 +100,30 @@ pub fn put_clustering<'v>(
     values: impl Iterator<Item = &'v [u8]>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
+    let start = out.len();
     for (column, value) in table.clustering().iter().zip(values) {
-        if value.len() > KEY_BYTES_MAX {
-            return Err(too_long(value.len()));
+        let missing = match column.ty.is_scalar() {
+            true => 0,
+            false => FormWork::of(&column.ty, value).missing_bytes(),
+        };
+        let bytes = value.len().saturating_add(missing);
+        if bytes > KEY_BYTES_MAX {
+            return Err(too_long(bytes));
         }
         ordered::encode_component(&column.ty, column.descending, value, out)?;
+        check_clustering_form(out.len() - start)?;
     }
     Ok(())
+}
+
+/// Refuses a clustering key that has so many bytes in the form by which rows are ordered.
+pub fn check_clustering_form(bytes: usize) -> Result<()> {
+    if bytes <= CLUSTERING_FORM_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "Key length of {bytes} in the form by which rows are ordered is longer than maximum of {CLUSTERING_FORM_BYTES_MAX}"
+    )))
 }
 
 /// Turns a bound before everything with a prefix into one after everything with it.

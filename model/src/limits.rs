@@ -2,8 +2,16 @@
 //!
 //! A limit that a request can meet is answered with an error that says the number.
 
-/// Longest serialised partition key, and longest single clustering component, in bytes.
+/// Longest serialised partition key; and of a row of a table all clustering values together, of a view each of them, as
+/// they come back: in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
+/// Longest clustering key of a row in the form by which rows are ordered, in bytes. Of texts of zeros it has twice as many
+/// as the values, and a view has the keys of its table and one value more.
+pub const CLUSTERING_FORM_BYTES_MAX: usize = 416 << 10;
+/// How many times the bytes of a value its ordered form may have, beside [`FORM_BYTES_BESIDE`].
+pub const FORM_GROWTH_MAX: usize = 4;
+/// Bytes that the ordered form of any value may have, however short it is.
+pub const FORM_BYTES_BESIDE: usize = 1 << 20;
 /// Longest name of a keyspace, table or function, in bytes. Tables of Cassandra are directories: a name, an id behind
 /// it.
 pub const NAME_BYTES_MAX: usize = 222;
@@ -57,8 +65,10 @@ pub const CONDITION_COMPARED_BYTES_MAX: usize = 1 << 20;
 /// Most work of the filters on one row, in units of `cql/src/expr/work.rs`: they bring the decimals of the row into order in
 /// one step, which takes a core some 60 ms.
 pub const FILTER_WORK_MAX: u64 = 32 << 20;
-/// Largest single cell value, in bytes.
+/// Largest single cell value, in bytes. No key or element comes back longer, whatever fields its types have got since.
 pub const CELL_BYTES_MAX: usize = MUTATION_BYTES_MAX - (64 << 10);
+/// Bytes of a collection that is stored by element, put together: the longest result.
+pub const COLLECTED_BYTES_MAX: usize = 64 << 20;
 /// Longest TTL, in seconds: twenty years.
 pub const TTL_S_MAX: i32 = 20 * 365 * 24 * 60 * 60;
 /// Largest block of a table's files before compression, in bytes: a larger one would hold up the shard while it is
@@ -73,4 +83,5 @@ const _: () =
 const _: () =
     assert!(TYPE_BYTES_MAX / TYPE_PART_BYTES <= 1 + u16::MAX as usize, "counted in a [short]");
 const _: () = assert!(2 * TYPE_DEPTH_MAX + 16 < 128, "the schema log reads what it wrote");
+const _: () = assert!(6 * KEY_BYTES_MAX < CLUSTERING_FORM_BYTES_MAX, "a view of zeros");
 const _: () = assert!(COLUMNS_MAX < u16::MAX as usize, "column ids are u16");

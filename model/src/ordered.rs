@@ -33,8 +33,9 @@ mod work;
 
 pub use decode::{Reader, decode};
 pub(crate) use work::WORK_OF_KEY_MAX;
-pub use work::{has_decimals, work_of_decimal, work_of_digits};
+pub use work::{FormWork, TypeWork, work_of_decimal};
 
+use crate::limits::{FORM_BYTES_BESIDE, FORM_GROWTH_MAX};
 use crate::types::{CqlType, UserType, collection_elements, tuple_fields, vector_elements};
 use crate::{Error, Result};
 
@@ -51,8 +52,19 @@ pub(crate) const TEXT_END_BYTES: usize = 2;
 /// After everything that has the prefix before it.
 pub const AFTER: u8 = 0xFF;
 
-/// Appends `value` as one component.
+/// The most bytes that the form of a value has: what is made of a value of so many bytes. Most have about as many, texts
+/// of zeros twice as many. A tuple that ends before its last fields has a null for each of these.
+pub fn form_bytes_max(value_bytes: usize) -> usize {
+    value_bytes.saturating_mul(FORM_GROWTH_MAX).saturating_add(FORM_BYTES_BESIDE)
+}
+
+/// Appends `value` as one component. One that would be longer than [`form_bytes_max`] has none: it is refused.
 pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    put(ty, value, out.len().saturating_add(form_bytes_max(value.len())), out)
+}
+
+/// Appends `value` as one component, or as a part of one that ends at `form_end` at the latest.
+fn put(ty: &CqlType, value: &[u8], form_end: usize, out: &mut Vec<u8>) -> Result<()> {
     if value.is_empty() && !matches!(ty, CqlType::Ascii | CqlType::Text | CqlType::Blob) {
         out.push(EMPTY);
         return Ok(());
@@ -81,28 +93,36 @@ pub fn encode(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
         CqlType::Timeuuid => put_timeuuid(&sixteen(value)?, out),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
             for item in collection_elements(value)? {
-                encode(element, item?, out)?;
+                put(element, item?, form_end, out)?;
             }
             out.push(END);
         }
         CqlType::Map { key, value: of, .. } => {
             let mut elements = collection_elements(value)?.doubled();
             while let Some(item) = elements.next() {
-                encode(key, item?, out)?;
-                encode(of, elements.next().ok_or(Error::Malformed("map"))??, out)?;
+                put(key, item?, form_end, out)?;
+                put(of, elements.next().ok_or(Error::Malformed("map"))??, form_end, out)?;
             }
             out.push(END);
         }
-        CqlType::Tuple(parts) => put_fields(parts.iter(), value, out)?,
-        CqlType::Udt { definition, .. } => put_user_type(definition, value, out)?,
+        CqlType::Tuple(parts) => put_fields(parts.iter(), value, form_end, out)?,
+        CqlType::Udt { definition, .. } => put_user_type(definition, value, form_end, out)?,
         CqlType::Vector { element, dimensions } => {
             for item in vector_elements(element, *dimensions, value) {
-                encode(element, item?, out)?;
+                put(element, item?, form_end, out)?;
             }
         }
-        CqlType::Custom(custom) => composite::put(custom, value, out)?,
+        CqlType::Custom(custom) => composite::put_class(custom, value, form_end, out)?,
     }
-    Ok(())
+    if out.len() <= form_end { Ok(()) } else { Err(too_long_form()) }
+}
+
+#[cold]
+fn too_long_form() -> Error {
+    Error::invalid(format!(
+        "a value takes more than {FORM_GROWTH_MAX} times its bytes where it is put into order: write its tuples with \
+         all their fields"
+    ))
 }
 
 /// Appends where a value stands among the components of its type: its component, and of a varint or decimal that has
@@ -213,37 +233,40 @@ fn put_timeuuid(uuid: &[u8; 16], out: &mut Vec<u8>) {
 
 /// Null fields at the end are left out, so that a value is the same before and after fields are
 /// added to its type.
-fn put_user_type(ty: &UserType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+fn put_user_type(ty: &UserType, value: &[u8], form_end: usize, out: &mut Vec<u8>) -> Result<()> {
     let fields = ty.fields.iter().map(|(_, field)| field);
     if !ty.ended {
-        return put_fields(fields, value, out);
+        return put_fields(fields, value, form_end, out);
     }
-    let mut end = out.len();
+    let mut last = out.len();
     for (field, item) in fields.zip(tuple_fields(value)) {
         match item? {
             None => out.push(NULL),
             Some(item) => {
-                encode(field, item, out)?;
-                end = out.len();
+                put(field, item, form_end, out)?;
+                last = out.len();
             }
         }
     }
-    out.truncate(end);
+    out.truncate(last);
     out.push(END);
     Ok(())
 }
 
+/// All fields of the type; those behind the end of the value are null.
 fn put_fields<'t>(
-    fields: impl Iterator<Item = &'t CqlType>,
+    mut fields: impl ExactSizeIterator<Item = &'t CqlType>,
     value: &[u8],
+    form_end: usize,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut values = tuple_fields(value);
-    for field in fields {
-        match values.next().transpose()?.flatten() {
+    for item in tuple_fields(value) {
+        let Some(field) = fields.next() else { return Ok(()) };
+        match item? {
             None => out.push(NULL),
-            Some(item) => encode(field, item, out)?,
+            Some(item) => put(field, item, form_end, out)?,
         }
     }
+    out.resize(out.len() + fields.len(), NULL);
     Ok(())
 }

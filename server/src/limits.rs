@@ -12,14 +12,17 @@
 
 use std::time::Duration;
 
+use model::limits::{CLUSTERING_FORM_BYTES_MAX, KEY_BYTES_MAX};
+
 /// Memory one shard needs to do its work at all.
 pub(crate) const SHARD_MEMORY_BYTES_MIN: u64 = 64 << 20;
 
 /// How much of a shard's memory its data gets: the rest is for requests, connections and code.
 pub(crate) const ENGINE_MEMORY_PERCENT: u64 = 80;
 
-/// Prepared statements take at most 1/64 of a core's memory. With the least memory that is 1 MiB; the half
-/// that was used last, some hundred statements, is never forgotten.
+/// Prepared statements take at most 1/64 of a core's memory, and those that were forgotten and are not dropped yet as
+/// much again. With the least memory that is 1 MiB; the half that was used last, some hundred statements, is never
+/// forgotten.
 pub(crate) const PREPARED_MEMORY_DIVISOR: u64 = 64;
 
 /// A segment of the commit log, unless configured.
@@ -134,9 +137,10 @@ pub(crate) const SPARE_FRAMES_MAX: usize = 128;
 /// A buffer with space for more bytes is freed and not kept.
 pub(crate) const SPARE_FRAME_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of a paging state: the keys in one have 65,535 bytes each, and in the form by which rows are ordered less than
-/// three times as many.
+/// Bytes of a paging state: it has the key of a partition and that of a row, in the form by which rows are ordered.
 pub(crate) const PAGING_STATE_BYTES_MAX: usize = 512 << 10;
+const _: () =
+    assert!(KEY_BYTES_MAX + CLUSTERING_FORM_BYTES_MAX + (16 << 10) < PAGING_STATE_BYTES_MAX);
 
 /// Unsent bytes of one connection; at more, nothing is read from it.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;

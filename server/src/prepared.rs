@@ -15,10 +15,10 @@
 //! that comes or is checked later.
 //!
 //! Invariants
-//! 1. `young + old + forgotten ≤ bytes_max`, and one statement more: each generation holds less than half of it before
-//!    the statement that fills it, and of what was forgotten twice the bytes of each statement that comes are dropped,
-//!    but [`DROPPED_AT_ONCE`] statements at most: to drop tens of thousands in one step takes tens of milliseconds.
-//!    While long statements come behind many short ones it is up to twice `bytes_max`.
+//! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the statement
+//!    that fills it. What was forgotten is at most as much again, while long statements come behind many short ones: of
+//!    it twice the bytes of each statement that comes are dropped, but [`DROPPED_AT_ONCE`] statements at most. To drop
+//!    tens of thousands in one step takes tens of milliseconds.
 //! 2. A statement compiled against a table that has changed since is not found.
 
 use std::rc::Rc;

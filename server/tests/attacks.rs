@@ -491,6 +491,47 @@ fn expressions_of_one_row_or_statement_are_refused_or_cheap() {
     survived(server);
 }
 
+/// Before: a tuple that ends before its last fields has a null for each where it is put into order, and a user type has
+/// one for each where it is read: keys of 16 MB became gigabytes, and so did sets.
+#[test]
+fn tuples_and_user_types_that_lack_their_fields_are_refused() {
+    let folder = data_dir();
+    let (server, mut client) = server(&folder);
+    let list = format!("frozen<list<frozen<tuple<{}>>>>", vec!["int"; 20_000].join(","));
+    let table = format!("CREATE TABLE ks.u (k int, c {list}, v {list}, PRIMARY KEY (k, c))");
+    assert_eq!(client.query(&table), "RESULT");
+    let item =
+        |number: i32| [8i32.to_be_bytes(), 4i32.to_be_bytes(), number.to_be_bytes()].concat();
+    let short = |numbers: std::ops::Range<i32>| {
+        let items: Vec<u8> = numbers.clone().flat_map(item).collect();
+        [&(numbers.len() as i32).to_be_bytes()[..], &items].concat()
+    };
+    let (key, long) = (short(0..5_000), short(0..1_200_000));
+    for (rows, value, refused) in [
+        ("c = ?", &key, "0x2200 one row or statement takes more than"),
+        ("c > ?", &long, "0x2200 one row or statement takes more than"),
+        ("v = ? ALLOW FILTERING", &long, "0x2200 one row or statement takes more than"),
+    ] {
+        let answer = client.bound(&format!("SELECT k FROM ks.u WHERE k = 1 AND {rows}"), &[value]);
+        assert!(answer.starts_with(refused), "{rows}: {answer}");
+    }
+    let insert = "INSERT INTO ks.u (k, c) VALUES (1, ?)";
+    let answer = client.bound(insert, &[&short(0..50)]);
+    assert!(answer.starts_with("0x2200 Key length of"), "{answer}");
+    let fields: Vec<String> = (0..20_000).map(|n| format!("f{n} int")).collect();
+    assert_eq!(client.query(&format!("CREATE TYPE ks.wide ({})", fields.join(","))), "RESULT");
+    let table = "CREATE TABLE ks.s (k int PRIMARY KEY, s set<frozen<wide>>)";
+    assert_eq!(client.query(table), "RESULT");
+    for first in [0, 300, 600, 900] {
+        let update = "UPDATE ks.s SET s = s + ? WHERE k = 1";
+        assert_eq!(client.bound(update, &[&short(first..first + 300)]), "RESULT");
+    }
+    let answer = client.query("SELECT s FROM ks.s WHERE k = 1");
+    assert!(answer.contains("a collection has more than 67108864 bytes"), "{answer}");
+    assert_eq!(client.query("SELECT k FROM ks.s WHERE k = 1"), "1 rows");
+    survived(server);
+}
+
 /// Writes rows of 1 MB to `ks.t` from 1 on.
 fn fill(client: &mut Client, rows: i32) {
     let value = vec![3; 1 << 20];

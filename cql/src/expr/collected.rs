@@ -38,7 +38,8 @@ impl Collected {
             markers: vec![None; markers],
             json: KnownJson::none(),
             folded_bytes: 0,
-            work: ExpressionWork::default(),
+            // Texts that have much are compiled beside the core.
+            work: ExpressionWork::of_thread_beside(),
             users: HashSet::new(),
             called: CalledNames::default(),
             reads_json: false,

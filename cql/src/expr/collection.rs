@@ -12,7 +12,7 @@
 //! 3. `element` and `slice` read a value that is stored: `m[k]`, `m[a..b]`.
 //!
 //! Invariant: the work of sorting is bounded before it is done ([`SortCost`]), since long decimals take time in
-//! proportion to the square of their length.
+//! proportion to the square of their length, and tuples may lack thousands of fields.
 //!
 //! Not here: the functions `collection_*`, `map_keys`, `map_values` (`function/collection.rs`), the parts of literals
 //! (`build.rs`), collections from cells (`model/src/row/collected.rs`).
@@ -21,15 +21,16 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use model::CqlType;
-use model::ordered;
+use model::ordered::{self, FormWork, TypeWork};
 use model::types::{Compared, collection_elements, tuple_fields};
 
 use super::work::{ExpressionWork, OrderWork};
 use crate::error::{Error, Result};
-use crate::limits::DECIMALS_SORT_COST_MAX;
+use crate::limits::{DECIMALS_SORT_COST_MAX, MISSING_FIELD_BYTES_MAX};
+use crate::steps::step;
 
 /// Whether a value of the type has sets or maps anywhere in it.
-pub(super) fn is_ordered(ty: &CqlType) -> bool {
+pub(crate) fn is_ordered(ty: &CqlType) -> bool {
     match ty {
         CqlType::Set { .. } | CqlType::Map { .. } => true,
         CqlType::List { element, .. } | CqlType::Vector { element, .. } => is_ordered(element),
@@ -97,24 +98,35 @@ impl<T> Sorted<T> {
 }
 
 /// What it takes to put values of a type into order, which is refused where decimals are too long.
-pub(crate) struct SortCost {
-    has_decimals: bool,
+pub(crate) struct SortCost<'t> {
+    ty: &'t CqlType,
+    of_type: TypeWork,
     cost: u64,
+    missing_bytes: usize,
 }
 
-impl SortCost {
-    pub(crate) fn of(ty: &CqlType) -> SortCost {
-        SortCost { has_decimals: OrderWork::of(ty).has_decimals, cost: 0 }
+impl<'t> SortCost<'t> {
+    pub(crate) fn of(ty: &'t CqlType) -> SortCost<'t> {
+        SortCost { ty, of_type: TypeWork::of(ty), cost: 0, missing_bytes: 0 }
     }
 
     /// Counts a value that is to be ordered.
     pub(crate) fn add(&mut self, value: &[u8]) -> Result<()> {
-        if self.has_decimals {
+        if self.of_type.has_decimals {
             self.cost = self.cost.saturating_add((value.len() as u64).saturating_pow(2));
         }
-        match self.cost > DECIMALS_SORT_COST_MAX {
-            true => Err(Error::invalid(
+        if self.cost > DECIMALS_SORT_COST_MAX {
+            return Err(Error::invalid(
                 "the decimals of one collection or IN have too many digits to be put into order: give fewer, or shorter ones",
+            ));
+        }
+        if self.of_type.has_fields {
+            let missing = FormWork::of(self.ty, value).missing_bytes();
+            self.missing_bytes = self.missing_bytes.saturating_add(missing);
+        }
+        match self.missing_bytes > MISSING_FIELD_BYTES_MAX {
+            true => Err(Error::invalid(
+                "the tuples of one collection or IN lack too many fields to be put into order: give fewer, or whole ones",
             )),
             false => Ok(()),
         }
@@ -155,59 +167,78 @@ pub fn sorted_map<'v>(
 
 /// A valid value with its sets and maps in order.
 pub fn normalized<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
-    if !is_ordered(ty) || value.is_empty() {
-        return Ok(Cow::Borrowed(value));
-    }
-    let mut out = Vec::with_capacity(value.len());
-    match ty {
-        CqlType::List { element, .. } => {
-            let items = normalized_items(element, collection_elements(value)?)?;
-            put_list(items.iter().map(|item| &item[..]), &mut out);
-        }
-        CqlType::Set { element, .. } if !is_ordered(element) => {
-            let items = collection_elements(value)?.collect::<model::Result<Vec<_>>>()?;
-            sorted_set(element, items.into_iter(), &mut out)?;
-        }
-        CqlType::Set { element, .. } => {
-            let items = normalized_items(element, collection_elements(value)?)?;
-            sorted_set(element, items.iter().map(|item| &item[..]), &mut out)?;
-        }
-        CqlType::Map { key, value: of, .. } => {
-            let all = collection_elements(value)?.doubled().collect::<Result<Vec<_>, _>>()?;
-            let keys = normalized_items(key, all.iter().step_by(2).map(|item| Ok(*item)))?;
-            let values = normalized_items(of, all.iter().skip(1).step_by(2).map(|item| Ok(*item)))?;
-            let entries = keys.iter().zip(&values).map(|(key, value)| (&key[..], &value[..]));
-            sorted_map(key, entries, &mut out)?;
-        }
-        CqlType::Tuple(parts) => normalize_fields(parts.iter(), value, &mut out)?,
-        CqlType::Udt { definition, .. } => {
-            normalize_fields(definition.fields.iter().map(|(_, ty)| ty), value, &mut out)?;
-        }
+    Order::of(ty).normalized(value)
+}
+
+/// Where a type has sets and maps, whose items are in order. It is found once: a value may have millions of elements, and
+/// their type tens of thousands of fields.
+enum Order<'t> {
+    /// Nowhere.
+    Any,
+    /// In these parts of it, or it is one.
+    Of(&'t CqlType, Vec<Order<'t>>),
+}
+
+impl<'t> Order<'t> {
+    fn of(ty: &'t CqlType) -> Order<'t> {
+        step(1);
         // A vector of collections keeps the order its client gave it.
-        _ => return Ok(Cow::Borrowed(value)),
-    }
-    Ok(if out == value { Cow::Borrowed(value) } else { Cow::Owned(out) })
-}
-
-fn normalized_items<'v>(
-    ty: &CqlType,
-    items: impl Iterator<Item = model::Result<&'v [u8]>>,
-) -> Result<Vec<Cow<'v, [u8]>>> {
-    items.map(|item| normalized(ty, item?)).collect()
-}
-
-fn normalize_fields<'t>(
-    types: impl Iterator<Item = &'t CqlType>,
-    value: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<()> {
-    for (ty, field) in types.zip(tuple_fields(value)) {
-        match field? {
-            Some(field) => put_item(&normalized(ty, field)?, out),
-            None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+        let parts: Vec<Order<'t>> = match ty {
+            CqlType::Vector { .. } | CqlType::Custom(_) => return Order::Any,
+            ty => ty.parts().into_iter().map(Order::of).collect(),
+        };
+        let is_ordered = matches!(ty, CqlType::Set { .. } | CqlType::Map { .. });
+        match is_ordered || parts.iter().any(|part| matches!(part, Order::Of(..))) {
+            true => Order::Of(ty, parts),
+            false => Order::Any,
         }
     }
-    Ok(())
+
+    fn normalized<'v>(&self, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
+        let (ty, parts) = match self {
+            Order::Of(ty, parts) if !value.is_empty() => (*ty, &parts[..]),
+            _ => return Ok(Cow::Borrowed(value)),
+        };
+        let mut out = Vec::with_capacity(value.len());
+        match (ty, parts) {
+            (CqlType::List { .. }, [of]) => {
+                let items = of.normalized_items(collection_elements(value)?)?;
+                put_list(items.iter().map(|item| &item[..]), &mut out);
+            }
+            (CqlType::Set { element, .. }, [Order::Any]) => {
+                let items = collection_elements(value)?.collect::<model::Result<Vec<_>>>()?;
+                sorted_set(element, items.into_iter(), &mut out)?;
+            }
+            (CqlType::Set { element, .. }, [of]) => {
+                let items = of.normalized_items(collection_elements(value)?)?;
+                sorted_set(element, items.iter().map(|item| &item[..]), &mut out)?;
+            }
+            (CqlType::Map { key, .. }, [of_keys, of_values]) => {
+                let all = collection_elements(value)?.doubled().collect::<Result<Vec<_>, _>>()?;
+                let (keys, values) = (all.iter().step_by(2), all.iter().skip(1).step_by(2));
+                let keys = of_keys.normalized_items(keys.map(|item| Ok(*item)))?;
+                let values = of_values.normalized_items(values.map(|item| Ok(*item)))?;
+                let entries = keys.iter().zip(&values).map(|(key, value)| (&key[..], &value[..]));
+                sorted_map(key, entries, &mut out)?;
+            }
+            (_, fields) => {
+                for (order, field) in fields.iter().zip(tuple_fields(value)) {
+                    match field? {
+                        Some(field) => put_item(&order.normalized(field)?, &mut out),
+                        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+                    }
+                }
+            }
+        }
+        Ok(if out == value { Cow::Borrowed(value) } else { Cow::Owned(out) })
+    }
+
+    fn normalized_items<'v>(
+        &self,
+        items: impl Iterator<Item = model::Result<&'v [u8]>>,
+    ) -> Result<Vec<Cow<'v, [u8]>>> {
+        items.map(|item| self.normalized(item?)).collect()
+    }
 }
 
 /// The type of the keys of a map, or of the elements of a set.
@@ -242,6 +273,7 @@ pub(super) fn place_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Resul
 /// A key that those of a collection are compared with, one after the other.
 struct ComparedKey<'v> {
     key: Compared<'v>,
+    ty: &'v CqlType,
     order_work: OrderWork,
     work: &'v ExpressionWork,
 }
@@ -249,13 +281,13 @@ struct ComparedKey<'v> {
 impl<'v> ComparedKey<'v> {
     fn new(ty: &'v CqlType, key: &'v [u8], work: &'v ExpressionWork) -> Result<ComparedKey<'v>> {
         let order_work = OrderWork::of(ty);
-        work.take(order_work.of_type().saturating_add(order_work.of_compared(key)))?;
-        Ok(ComparedKey { key: Compared::new(ty, key), order_work, work })
+        work.take(order_work.of_type().saturating_add(order_work.of_compared(ty, key)))?;
+        Ok(ComparedKey { key: Compared::new(ty, key), ty, order_work, work })
     }
 
     /// How another key compares with this one.
     fn order_of(&mut self, other: &[u8]) -> Result<Ordering> {
-        self.work.take(self.order_work.of_compared(other))?;
+        self.work.take(self.order_work.of_compared(self.ty, other))?;
         Ok(self.key.order_of(other))
     }
 }
@@ -337,6 +369,22 @@ mod tests {
         assert_eq!(normalized(&ty, &sent).unwrap().as_ref(), list(&[int(-1), int(2)]));
         let sorted = list(&[int(-1), int(2)]);
         assert!(matches!(normalized(&ty, &sorted).unwrap(), Cow::Borrowed(_)));
+    }
+
+    /// Before: the type of the elements was walked for each of them: a list of a million short tuples whose type has
+    /// 60,000 fields and then a set took a core a minute.
+    #[test]
+    fn the_type_of_elements_is_walked_once() {
+        let set = CqlType::Set { element: Arc::new(CqlType::Int), frozen: true };
+        let fields: Vec<CqlType> =
+            (0..1_000).map(|_| CqlType::Int).chain(std::iter::once(set)).collect();
+        let tuple = CqlType::Tuple(fields.into());
+        let ty = CqlType::List { element: Arc::new(tuple), frozen: true };
+        let short: Vec<u8> = (-1i32).to_be_bytes().to_vec();
+        let value = list(&vec![short; 1_000]);
+        let (steps, same) = crate::steps::steps_of(|| normalized(&ty, &value).expect("a list"));
+        assert_eq!(same, value);
+        assert!(steps < 2_000, "{steps} types were looked at");
     }
 
     #[test]

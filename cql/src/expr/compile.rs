@@ -28,7 +28,7 @@ use super::slice::KeySlice;
 use super::{Kind, Signature, Term};
 use crate::bind::Marker;
 use crate::error::{Error, Result};
-use crate::json::KnownJson;
+use crate::json::{KnownJson, Reading};
 use crate::lang::ast::{Access, Expr, QualifiedName, TypeName};
 use crate::limits::TUPLE_PARTS_MAX;
 use crate::steps::step;
@@ -94,6 +94,11 @@ impl<'a> Compiler<'a> {
     /// What the JSON texts of the statement take.
     pub(crate) fn json(&mut self) -> &mut KnownJson {
         &mut self.collected.json
+    }
+
+    /// Reads one of these texts.
+    pub(crate) fn json_reading(&self) -> Reading<'_> {
+        Reading::new(&self.collected.json.budget, &self.collected.work)
     }
 
     /// Whether an unqualified call of this name was one of a user's function.

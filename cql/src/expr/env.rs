@@ -19,7 +19,7 @@ use std::borrow::Cow;
 
 use super::row::Source;
 use super::work::ExpressionWork;
-use crate::bind::{Bindings, BoundOn, StatementTime};
+use crate::bind::{Bindings, StatementTime};
 use crate::error::{Error, Result};
 use crate::frame::Value;
 use crate::json::{JsonBudget, JsonSlot};
@@ -98,11 +98,6 @@ pub trait Env {
     /// What its terms have taken.
     fn work(&self) -> &ExpressionWork;
 
-    /// Counts bytes of sets and maps before they are put into order.
-    fn take_sort(&self, bytes: usize) -> Result<()> {
-        self.work().take_sort(bytes)
-    }
-
     /// The value bound to a marker.
     fn marker(&self, _marker: u16) -> Evaluated<'_> {
         unreachable!("the markers of a SELECT are evaluated before its rows")
@@ -164,13 +159,6 @@ impl Env for Bindings<'_> {
     #[inline]
     fn work(&self) -> &ExpressionWork {
         &self.work
-    }
-
-    fn take_sort(&self, bytes: usize) -> Result<()> {
-        match self.bound_on {
-            BoundOn::Core => self.work.take_sort(bytes),
-            BoundOn::ThreadBeside => self.work.take_bytes(bytes),
-        }
     }
 
     #[inline]

@@ -9,12 +9,14 @@
 //!                         + (bytes of its varints and decimals, with digits that scales add)² / 640
 //!                                                                      multiplying, dividing, showing as text
 //!                         + (64 + bytes of a varint or decimal, at most 416)³ / 8          exp, log, log10
-//! from_json               + (digits of a number in the text)² / 1000, if its type has varints or decimals
+//! a value of JSON         + (digits of a varint or decimal)² / 1000, of a thread beside the core / 16000
+//!                         + 4 for each type in its type; of sets and maps as if they were bound
 //! m[k], m[a..b]           2 for each element that is walked, and the bytes / 16
 //!                         + the bytes of its keys, and of what they are compared with; of texts, blobs .. / 16
 //!                         + (bytes of a key with decimals)² / 128, and 4 for each type in the type of a key
-//! a key written, sought   from 32 bytes on the bytes / 4, and (bytes of a decimal in it)² / 128
+//! a key written, sought   from 32 bytes on the bytes / 4; (bytes of a decimal in it)² / 128
 //!                         + 4 for each type in its type, if that has parts
+//! what is put in order    1 for each field that tuples and user types in it end before
 //! a value of max, min     its bytes and those of the value before, as of a key above
 //! an aggregate            4 for each row, each group that begins, and each that ends
 //!                         + 4 for each type in the type of its values, when a group begins
@@ -25,12 +27,12 @@
 //! cells put together      the bytes / 16
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
-//! a bound value           the bytes / 4, for each marker of its name but the first
+//! a bound value           as a copy, for each marker of its name but the first
 //! a stamp of an element   8
 //! a partition written to  32
 //! a row or a stretch      16, as often as it is put: once for each partition, and once more for what reads first
-//! a prefix of a key       32, for each column that follows it in a WHERE with IN; 256 for each stretch of rows that
-//!                         a bound of several columns makes of it
+//! a prefix of a key       32, for each that an IN makes: those before it times its values; 256 for each and each
+//!                         column of a bound of several columns, and a quarter of the bytes of the stretch of rows
 //! a column of a row       4, set or not, and 4 for each change of its elements
 //! an element              8; once more, of a static list that grows for each of many rows, 16 and its bytes
 //! a term once more        64, of such a list
@@ -50,9 +52,10 @@
 use std::cell::Cell;
 
 use model::CqlType;
-use model::ordered::{has_decimals, work_of_decimal, work_of_digits};
+use model::ordered::{FormWork, TypeWork, work_of_decimal};
 
 use super::function::{Effort, Function};
+use crate::bind::BoundOn;
 use crate::error::{Error, Result};
 use crate::limits::{DECIMAL_SCALE_MAX, EXPRESSION_WORK_MAX};
 
@@ -79,6 +82,10 @@ const SQUARED_BYTES_PER_UNIT: u64 = 640;
 const CUBED_BYTES_PER_UNIT: u64 = 8;
 /// What putting a byte of a set or map into order takes.
 const SORTED_UNITS_PER_BYTE: u64 = 16;
+/// A thread beside the core may put so many times as much into order, and read the digits of so many times as many numbers.
+const BESIDE_SHARE: u64 = 16;
+/// How much of the square of the digits of a number, times [`BESIDE_SHARE`], is a unit: 15 ms for 100,000.
+const SQUARED_DIGITS_PER_UNIT: u64 = 1000 * BESIDE_SHARE;
 /// Bytes of the digits that a series computes with beside those of the number.
 const SERIES_GUARD_BYTES: u64 = 64;
 /// Bytes of a number that a series computes with at most: 1000 digits, as `function/real.rs` has it.
@@ -107,15 +114,27 @@ pub struct ExpressionWork {
     done: Cell<u64>,
     /// What may be done: less than [`EXPRESSION_WORK_MAX`] where it is done in one step of a core.
     max: u64,
+    /// A thread beside the core may put long sets and maps into order, and read long numbers.
+    bound_on: BoundOn,
 }
 
 impl Default for ExpressionWork {
     fn default() -> ExpressionWork {
-        ExpressionWork { done: Cell::new(0), max: EXPRESSION_WORK_MAX }
+        ExpressionWork { done: Cell::new(0), max: EXPRESSION_WORK_MAX, bound_on: BoundOn::Core }
     }
 }
 
 impl ExpressionWork {
+    /// That of a thread beside the core.
+    pub(crate) fn of_thread_beside() -> ExpressionWork {
+        ExpressionWork { bound_on: BoundOn::ThreadBeside, ..ExpressionWork::default() }
+    }
+
+    /// Says which thread does it.
+    pub(crate) fn set_bound_on(&mut self, bound_on: BoundOn) {
+        self.bound_on = bound_on;
+    }
+
     /// Lets so many units be done.
     #[inline]
     pub(crate) fn set_at_once(&mut self, units: u64) {
@@ -143,6 +162,11 @@ impl ExpressionWork {
     /// Whether more was asked for than may be.
     pub(crate) fn is_over(&self) -> bool {
         self.done.get() > EXPRESSION_WORK_MAX
+    }
+
+    /// Whether more was asked for than may be done here.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.done.get() > self.max
     }
 
     /// Counts so many units; an error if they are too many.
@@ -228,8 +252,8 @@ impl ExpressionWork {
         self.take((pieces as u64).saturating_mul(UNITS_PER_PIECE))
     }
 
-    /// Counts a bound value that a further marker stands for: most of what is made of it is a copy.
-    pub(crate) fn take_bound_again(&self, bytes: usize) -> Result<()> {
+    /// Counts the bytes of one of them, which is copied.
+    pub(crate) fn take_piece_bytes(&self, bytes: usize) -> Result<()> {
         self.take(bytes as u64 / COPIED_BYTES_PER_UNIT)
     }
 
@@ -242,23 +266,23 @@ impl ExpressionWork {
     /// Counts a key, a value of this type, that is brought into the form by which it is ordered.
     pub(crate) fn take_form(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
         let order_work = OrderWork::of(ty);
-        self.take(order_work.of_type().saturating_add(order_work.of_form(key)))
+        self.take(order_work.of_type().saturating_add(order_work.of_form(ty, key)))
     }
 
     /// Counts a value that rows are compared with, before it is brought into ordered form.
     pub(crate) fn take_ordered(&self, ty: &CqlType, value: &[u8]) -> Result<()> {
         let order_work = OrderWork::of(ty);
-        let of_digits = if order_work.has_decimals { work_of_digits(ty, value) } else { 0 };
         let of_bytes = order_work.of_type().saturating_add(value.len() as u64);
-        self.take(of_bytes.saturating_add(of_digits))
+        self.take(of_bytes.saturating_add(order_work.of_parts(ty, value).units()))
     }
 
     /// Counts a key, a value of this type, before it is brought into ordered form, to be written or sought: that of a
-    /// row, of an element, or a bound of rows. Of a short one this is a comparison.
+    /// row, of an element, or a bound of rows. Of a short one this is a comparison. Gives the bytes by which the key is
+    /// longer when it comes back.
     #[inline]
-    pub(crate) fn take_key(&self, ty: &CqlType, key: &[u8]) -> Result<()> {
+    pub(crate) fn take_key(&self, ty: &CqlType, key: &[u8]) -> Result<usize> {
         if key.len() < SHORT_KEY_BYTES && ty.is_scalar() {
-            return Ok(());
+            return Ok(0);
         }
         self.take_key_of(OrderWork::of(ty), ty, key)
     }
@@ -269,13 +293,34 @@ impl ExpressionWork {
         order_work: OrderWork,
         ty: &CqlType,
         key: &[u8],
-    ) -> Result<()> {
-        self.take(order_work.of_type().saturating_add(order_work.of_key(ty, key)))
+    ) -> Result<usize> {
+        let (units, missing_bytes) = order_work.of_key(ty, key);
+        self.take(order_work.of_type().saturating_add(units))?;
+        Ok(missing_bytes)
     }
 
-    /// Counts bytes of sets and maps that are put into order.
-    pub(super) fn take_sort(&self, bytes: usize) -> Result<()> {
-        self.take((bytes as u64).saturating_mul(SORTED_UNITS_PER_BYTE))
+    /// Counts bytes of sets and maps before they are put into order.
+    pub(crate) fn take_sort(&self, bytes: usize) -> Result<()> {
+        self.take((bytes as u64).saturating_mul(self.of_long_work(SORTED_UNITS_PER_BYTE)))
+    }
+
+    /// Counts the digits of a number before they are read.
+    pub(crate) fn take_digits(&self, digits: usize) -> Result<()> {
+        let squared = (digits as u64).saturating_pow(2);
+        self.take(squared.saturating_mul(self.of_long_work(BESIDE_SHARE)) / SQUARED_DIGITS_PER_UNIT)
+    }
+
+    /// Counts the types in a type that is walked.
+    pub(crate) fn take_types(&self, ty: &CqlType) -> Result<()> {
+        self.take(OrderWork::of(ty).of_type())
+    }
+
+    /// What so many units count as that a thread beside the core may have more of.
+    fn of_long_work(&self, units: u64) -> u64 {
+        match self.bound_on {
+            BoundOn::Core => units,
+            BoundOn::ThreadBeside => units / BESIDE_SHARE,
+        }
     }
 }
 
@@ -337,45 +382,61 @@ fn work_of_copy(ty: &CqlType, value: &[u8]) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderWork {
     compares_bytes: bool,
-    /// Whether values of the type have decimals in them.
-    pub(crate) has_decimals: bool,
-    /// Types in the type that were looked at.
-    parts: u64,
+    of_type: TypeWork,
 }
 
 impl OrderWork {
     pub(crate) fn of(ty: &CqlType) -> OrderWork {
-        let mut parts = 0;
-        let has_decimals = has_decimals(ty, &mut parts);
-        OrderWork { compares_bytes: ty.compares_bytes(), has_decimals, parts }
+        OrderWork { compares_bytes: ty.compares_bytes(), of_type: TypeWork::of(ty) }
+    }
+
+    /// Whether values of the type have decimals in them.
+    pub(crate) fn has_decimals(self) -> bool {
+        self.of_type.has_decimals
+    }
+
+    /// What the parts of a value take beside its bytes, of a type that may have such.
+    fn of_parts(self, ty: &CqlType, value: &[u8]) -> FormWork {
+        match self.of_type.has_more_than_bytes() {
+            true => FormWork::of(ty, value),
+            false => FormWork::default(),
+        }
     }
 
     /// What making this for a type takes, in units: user types in user types may have tens of thousands of fields.
     pub(crate) fn of_type(self) -> u64 {
-        self.parts * UNITS_PER_TYPE
+        self.of_type.types * UNITS_PER_TYPE
     }
 
     /// What bringing a value into that form takes, in units.
-    pub(crate) fn of_form(self, value: &[u8]) -> u64 {
+    pub(crate) fn of_form(self, ty: &CqlType, value: &[u8]) -> u64 {
         let bytes = value.len() as u64;
-        bytes.saturating_add(if self.has_decimals { work_of_decimal(value.len()) } else { 0 })
+        let of_parts = match (self.of_type.has_decimals, self.of_type.has_fields) {
+            (true, true) => work_of_decimal(value.len()).max(FormWork::of(ty, value).units()),
+            (true, false) => work_of_decimal(value.len()),
+            (false, true) => FormWork::of(ty, value).units(),
+            (false, false) => 0,
+        };
+        bytes.saturating_add(of_parts)
     }
 
-    /// What bringing a key of this type into that form takes, in units. By [`OrderWork::of_form`] the key of a row that
-    /// has 64 KiB of short decimals, which is quick to write, would be refused.
-    fn of_key(self, ty: &CqlType, key: &[u8]) -> u64 {
-        if key.len() < SHORT_KEY_BYTES {
-            return 0;
-        }
-        let of_digits = if self.has_decimals { work_of_digits(ty, key) } else { 0 };
-        (key.len() as u64 / COPIED_BYTES_PER_UNIT).saturating_add(of_digits)
+    /// What bringing a key of this type into that form takes, in units, and the bytes by which the key is longer when it
+    /// comes back. By [`OrderWork::of_form`] the key of a row that has 64 KiB of short decimals, which is quick to write,
+    /// would be refused.
+    fn of_key(self, ty: &CqlType, key: &[u8]) -> (u64, usize) {
+        let of_parts = self.of_parts(ty, key);
+        let of_bytes = match key.len() < SHORT_KEY_BYTES {
+            true => 0,
+            false => key.len() as u64 / COPIED_BYTES_PER_UNIT,
+        };
+        (of_bytes.saturating_add(of_parts.units()), of_parts.missing_bytes())
     }
 
     /// What a value takes that is compared with another, in units.
-    pub(crate) fn of_compared(self, value: &[u8]) -> u64 {
+    pub(crate) fn of_compared(self, ty: &CqlType, value: &[u8]) -> u64 {
         match self.compares_bytes {
             true => value.len() as u64 / COLLECTION_BYTES_PER_UNIT,
-            false => self.of_form(value),
+            false => self.of_form(ty, value),
         }
     }
 }

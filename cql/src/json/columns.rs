@@ -62,7 +62,8 @@ impl JsonInsert {
                     let text = text.map_err(|error| not_utf8(error.valid_up_to()))?;
                     // All of them go into one mutation.
                     let budget = JsonBudget::of(MUTATION_BYTES_MAX);
-                    read_row(text, table, *default_unset, &budget).map(Cow::Owned)
+                    let reading = Reading::new(&budget, &bindings.work);
+                    read_row(text, table, *default_unset, &reading).map(Cow::Owned)
                 }
                 Evaluated::Null => Err(Error::invalid("Got null for INSERT JSON values")),
                 Evaluated::Unset => Err(Error::invalid(
@@ -86,21 +87,20 @@ pub(crate) fn read_row(
     text: &str,
     table: &Table,
     default_unset: bool,
-    budget: &JsonBudget,
+    reading: &Reading<'_>,
 ) -> Result<Vec<JsonSlot>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = deserializer.deserialize_any(Row { table });
     let found = match found {
         Ok(found) => found,
         Err(error) => match without_halves(text) {
-            Some(whole) => return read_row(&whole, table, default_unset, budget),
+            Some(whole) => return read_row(&whole, table, default_unset, reading),
             None => return Err(not_a_map(&error, text)),
         },
     };
     let Some(found) = found else {
         return Err(Error::invalid("Got null for INSERT JSON values"));
     };
-    let reading = Reading::new(budget);
     let slots = found.values().zip(table.columns()).map(|(raw, column)| {
         let Some(raw) = raw else {
             return Ok(if default_unset { JsonSlot::Unset } else { JsonSlot::Null });

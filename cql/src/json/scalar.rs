@@ -22,21 +22,45 @@ use super::JsonError;
 use super::halves::without_halves;
 use super::shown::{cut, shown, shown_text};
 use crate::error::{Error, Result};
+use crate::expr::ExpressionWork;
+use crate::limits::NUMBER_DIGITS_MAX;
 use crate::literal::from_text;
 
 /// Appends the bytes of a scalar that stands in the text as `raw` and is not null.
-pub(super) fn put_scalar(ty: &CqlType, raw: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
+pub(super) fn put_scalar(
+    ty: &CqlType,
+    raw: &str,
+    work: &ExpressionWork,
+    out: &mut Vec<u8>,
+) -> Result<(), JsonError> {
     let value = match raw.as_bytes().first() {
         Some(b'"') if *ty == CqlType::Ascii => {
             of_string(ty, &unescaped(raw).map_err(not_ascii(raw))?)?
         }
-        Some(b'"') => of_string(ty, &unescaped(raw)?)?,
+        Some(b'"') => {
+            let text = unescaped(raw)?;
+            take_digits(ty, &text, work)?;
+            of_string(ty, &text)?
+        }
         Some(b't' | b'f') if *ty == CqlType::Boolean => vec![u8::from(raw == "true")],
-        Some(b'-' | b'0'..=b'9') => of_number(ty, raw)?,
+        Some(b'-' | b'0'..=b'9') => {
+            take_digits(ty, raw, work)?;
+            of_number(ty, raw)?
+        }
         _ => return Err(wrong(ty, raw)),
     };
     out.extend_from_slice(&value);
     Ok(())
+}
+
+/// Counts the digits of a number of any length, if it is not too long to be read.
+fn take_digits(ty: &CqlType, text: &str, work: &ExpressionWork) -> Result<(), JsonError> {
+    match ty {
+        CqlType::Varint | CqlType::Decimal if text.len() <= NUMBER_DIGITS_MAX => {
+            Ok(work.take_digits(text.len())?)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The text that a JSON string stands for.

@@ -25,22 +25,25 @@ use super::scalar::put_scalar;
 use super::shown::{cut, shown};
 use super::{JsonBudget, JsonError};
 use crate::error::Error;
-use crate::expr::normalized;
+use crate::expr::{ExpressionWork, is_ordered, normalized};
 use crate::limits::JSON_SHOWN_BYTES_MAX;
 use crate::steps::step;
 
-/// The value of a type that a JSON text is; `None` for null. Its bytes are counted in `budget`.
+/// The value of a type that a JSON text is; `None` for null. Its bytes are counted in `budget`, and in `work` what long
+/// numbers, sets and maps take beside them.
 pub(crate) fn from_json(
     ty: &CqlType,
     text: &str,
     budget: &JsonBudget,
+    work: &ExpressionWork,
 ) -> Result<Option<Vec<u8>>, JsonError> {
-    Reading::new(budget).value(ty, text)
+    Reading::new(budget, work).value(ty, text)
 }
 
 /// What all values of one row share while they are read. Their types stay where they are as long.
-pub(super) struct Reading<'r> {
+pub(crate) struct Reading<'r> {
     budget: &'r JsonBudget,
+    work: &'r ExpressionWork,
     /// The most bytes that the value may have that is being read.
     bytes_max: Cell<usize>,
     /// The bytes that it has so far.
@@ -50,8 +53,9 @@ pub(super) struct Reading<'r> {
 }
 
 impl<'r> Reading<'r> {
-    pub(super) fn new(budget: &'r JsonBudget) -> Reading<'r> {
-        Reading { budget, bytes_max: Cell::new(0), bytes: Cell::new(0), failure: Cell::new(None) }
+    pub(crate) fn new(budget: &'r JsonBudget, work: &'r ExpressionWork) -> Reading<'r> {
+        let (bytes_max, bytes) = (Cell::new(0), Cell::new(0));
+        Reading { budget, work, bytes_max, bytes, failure: Cell::new(None) }
     }
 
     /// The value of a type that a JSON text is; `None` for null.
@@ -76,6 +80,13 @@ impl<'r> Reading<'r> {
             return Ok(None);
         }
         ty.validate(&out)?;
+        if ty.is_scalar() {
+            return Ok(Some(out));
+        }
+        self.work.take_types(ty)?;
+        if is_ordered(ty) {
+            self.work.take_sort(out.len())?;
+        }
         match normalized(ty, &out) {
             Ok(Cow::Owned(sorted)) => Ok(Some(sorted)),
             Ok(Cow::Borrowed(_)) => Ok(Some(out)),
@@ -244,7 +255,10 @@ impl ValueSeed<'_> {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; 4]);
         let read = match ty.is_scalar() {
-            true => put_scalar(ty, &serde_json::Value::from(name).to_string(), self.out),
+            true => {
+                let name = serde_json::Value::from(name).to_string();
+                put_scalar(ty, &name, self.reading.work, self.out)
+            }
             false => self.part(ty).read_string(name).map(drop),
         };
         read.map_err(|error| self.refuse(error))?;
@@ -295,7 +309,8 @@ impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
         if raw == "null" {
             return Ok(false);
         }
-        put_scalar(self.ty, raw, self.out).map_err(|error| self.refuse(error))?;
+        put_scalar(self.ty, raw, self.reading.work, self.out)
+            .map_err(|error| self.refuse(error))?;
         self.check_bytes().map(|()| true)
     }
 }

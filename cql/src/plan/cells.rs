@@ -14,6 +14,7 @@
 
 use model::CqlType;
 use model::cell::{Expiry, Life};
+use model::limits::CELL_BYTES_MAX;
 use model::ordered::{self, Reader};
 use model::row::{Cell, RowBuilder};
 use model::schema::ColumnId;
@@ -377,10 +378,15 @@ impl<'p> Paths<'p> {
 
     /// The path of the element with this key.
     fn of(&self, key: &[u8]) -> Result<Path> {
-        self.work.take_key_of(self.order_work, self.ty, key)?;
+        let missing_bytes = self.work.take_key_of(self.order_work, self.ty, key)?;
+        if key.len().saturating_add(missing_bytes) > CELL_BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "a key or an element has more than {CELL_BYTES_MAX} bytes with all the fields of its types"
+            )));
+        }
         let mut bytes = Vec::with_capacity(key.len() + 4);
         ordered::encode(self.ty, key, &mut bytes)?;
-        if !self.order_work.has_decimals {
+        if !self.order_work.has_decimals() {
             return Ok(bytes.into());
         }
         // A decimal comes back in another scale.

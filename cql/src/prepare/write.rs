@@ -169,8 +169,8 @@ fn json_insert(
     compiler.json().add_insert(table)?;
     match json {
         Expr::Literal(literal) => {
-            let budget = &compiler.json().budget;
-            Ok(JsonInsert::Known(read_row(&literal.text, table, default_unset, budget)?))
+            let reading = compiler.json_reading();
+            Ok(JsonInsert::Known(read_row(&literal.text, table, default_unset, &reading)?))
         }
         marker => {
             let text = compiler.term(marker, &ExpectedType::new("[json]", CqlType::Text))?;

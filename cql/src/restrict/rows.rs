@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 
+use model::key::check_clustering_form;
 use model::limits::KEY_BYTES_MAX;
 use model::ordered::{AFTER, encode_component, put_null};
 use model::read::Slice;
@@ -276,6 +277,8 @@ impl RowChoice {
                     // Known before the copy: a long value is repeated for each of the others.
                     let bytes = values.iter().map(|value| value.len()).sum::<usize>();
                     let bytes = prefix.bytes.saturating_add(bytes);
+                    // A form may be longer than the values: of tuples that lack fields.
+                    let form_bytes = prefix.clustering.len() / 2;
                     if bytes > KEY_BYTES_MAX {
                         match too_long {
                             TooLong::NoRow => continue,
@@ -286,7 +289,7 @@ impl RowChoice {
                             }
                         }
                     }
-                    total += bytes;
+                    total += bytes.max(form_bytes);
                     check_total(total)?;
                     let mut key = prefix.clone();
                     for (column, value) in columns.iter().zip(values) {
@@ -370,7 +373,7 @@ pub struct RowKey {
     pub clustering: Vec<u8>,
     /// The values as written, where the clustering key does not keep that (`Written`).
     pub written: Vec<u8>,
-    /// Bytes of the values in wire form.
+    /// Bytes of the values in wire form, as they come back: with all fields of their types.
     bytes: usize,
 }
 
@@ -383,8 +386,8 @@ impl RowKey {
 
     /// Appends the value of the next column.
     fn put(&mut self, column: &Column, value: &[u8], work: &ExpressionWork) -> Result<()> {
-        work.take_key(&column.ty, value)?;
-        self.bytes += value.len();
+        let missing_bytes = work.take_key(&column.ty, value)?;
+        self.bytes = self.bytes.saturating_add(value.len()).saturating_add(missing_bytes);
         Written::put(column, value, &mut self.written);
         Ok(encode_component(&column.ty, column.descending, value, &mut self.clustering)?)
     }
@@ -401,10 +404,10 @@ impl RowKey {
 
     /// Refuses a key that is too long to be a row's.
     pub fn check_bytes(&self) -> Result<()> {
-        if self.bytes <= KEY_BYTES_MAX {
-            return Ok(());
+        if self.bytes > KEY_BYTES_MAX {
+            return Err(too_long_key(self.bytes));
         }
-        Err(too_long_key(self.bytes))
+        Ok(check_clustering_form(self.clustering.len())?)
     }
 }
 
@@ -453,6 +456,7 @@ impl Half<'_> {
             self.work.take_key(&column.ty, value)?;
             let before = at.clone();
             encode_component(&column.ty, column.descending, value, &mut at)?;
+            self.work.take_piece_bytes(at.len())?;
             // Storage runs downwards where the column descends.
             if (self.side == Side::Above) != column.descending {
                 pieces.push(Slice { start: whole(&at).end, end: whole(&before).end });

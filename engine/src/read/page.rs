@@ -271,13 +271,13 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
         clustering: Option<&[u8]>,
         row: Option<RowRef<'_>>,
     ) -> Result<NextWanted> {
-        let mut of_digits = 0u64;
+        let mut form_work = 0u64;
         for filter in &self.command.filters {
-            if filter.orders_decimals() {
-                let work = filter.digits_work(self.definition, partition, clustering, row);
+            if filter.may_take_long() {
+                let work = filter.form_work(self.definition, partition, clustering, row);
                 let work = work.map_err(|error| self.malformed(&error))?;
-                of_digits = of_digits.saturating_add(work);
-                if of_digits > FILTER_WORK_MAX {
+                form_work = form_work.saturating_add(work);
+                if form_work > FILTER_WORK_MAX {
                     return self.too_much_to_compare();
                 }
                 self.work_of_bytes(work as usize);
@@ -334,8 +334,8 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
             return Ok(NextWanted::Partition);
         }
         Err(Error::invalid(format!(
-            "the filters take more than {FILTER_WORK_MAX} units of work for one row, whose decimals they compare: \
-             there are too many, or they are too long"
+            "the filters take more than {FILTER_WORK_MAX} units of work for one row, whose decimals and tuples \
+             they bring into order: use fewer filters, or store shorter decimals and whole tuples"
         )))
     }
 

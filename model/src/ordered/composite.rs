@@ -15,7 +15,8 @@
 //! Invariant: what is encoded comes back as a value of the class. A value can be longer then, a user type that has all
 //! its fields; what would be too long for its length is refused before it is stored.
 
-use super::{END, Reader, decode, decode::get_escaped, encode, put_escaped, sixteen};
+use super::decode::{self, get_escaped};
+use super::{END, Reader, put, put_escaped, sixteen};
 use crate::limits::{CLASS_NAME_BYTES_MAX, COMPONENT_BYTES_MAX};
 use crate::types::{ALIAS, Component, CustomType, Part, STATIC_MARK, parse_class};
 use crate::{Error, Result};
@@ -26,7 +27,12 @@ const NOT_STATIC: u8 = 0x02;
 const SIGN: u8 = 0x80;
 
 /// Appends the body of a value that is not empty.
-pub(super) fn put(class: &CustomType, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn put_class(
+    class: &CustomType,
+    value: &[u8],
+    form_end: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let is_dynamic = match class {
         CustomType::LexicalUuid => {
             out.extend(halves_flipped(sixteen(value)?));
@@ -48,20 +54,20 @@ pub(super) fn put(class: &CustomType, value: &[u8], out: &mut Vec<u8>) -> Result
             }
             put_escaped(name.as_bytes(), out);
         }
-        put_part(&part, out)?;
+        put_part(&part, form_end, out)?;
     }
     out.push(END);
     Ok(())
 }
 
-fn put_part(part: &Part<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn put_part(part: &Part<'_>, form_end: usize, out: &mut Vec<u8>) -> Result<()> {
     let Component { ty, reversed } = &part.component;
     let start = out.len();
-    encode(ty, part.value, out)?;
+    put(ty, part.value, form_end, out)?;
     // What is made of others may come back longer: with fields that it did not have, or names of classes written out.
     if !ty.is_scalar() || ty.is_composite() {
         let mut again = Vec::new();
-        decode(ty, &mut Reader::new(&out[start..]), &mut again)?;
+        decode::decode(ty, &mut Reader::new(&out[start..]), &mut again)?;
         length(again.len())?;
     }
     if *reversed {
@@ -81,7 +87,12 @@ fn length(bytes: usize) -> Result<[u8; 2]> {
 }
 
 /// Appends the wire form of a body.
-pub(super) fn get(class: &CustomType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn get_class(
+    class: &CustomType,
+    from: &mut Reader<'_>,
+    end: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     match class {
         CustomType::LexicalUuid => {
             out.extend(halves_flipped(from.array()?));
@@ -95,7 +106,7 @@ pub(super) fn get(class: &CustomType, from: &mut Reader<'_>, out: &mut Vec<u8>) 
                 if from.peek() == Some(END) {
                     break;
                 }
-                get_part(part, from, out)?;
+                get_part(part, from, end, out)?;
             }
         }
         CustomType::DynamicComposite(aliases) => {
@@ -110,14 +121,14 @@ pub(super) fn get(class: &CustomType, from: &mut Reader<'_>, out: &mut Vec<u8>) 
                     Some((alias, _)) => out.extend_from_slice(&[ALIAS, *alias]),
                     None => put_sized(name.as_bytes(), out)?,
                 }
-                get_part(&component, from, out)?;
+                get_part(&component, from, end, out)?;
             }
         }
     }
     if from.byte()? == END { Ok(()) } else { Err(Error::Malformed("ordered composite")) }
 }
 
-fn get_part(part: &Component, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn get_part(part: &Component, from: &mut Reader<'_>, end: usize, out: &mut Vec<u8>) -> Result<()> {
     let mut value = Vec::new();
     let invert = |from: &mut Reader<'_>| {
         if part.reversed {
@@ -125,7 +136,7 @@ fn get_part(part: &Component, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Resul
         }
     };
     invert(from);
-    let read = decode(&part.ty, from, &mut value);
+    let read = decode::get(&part.ty, from, end.saturating_sub(out.len()), &mut value);
     invert(from);
     read?;
     put_sized(&value, out)?;
@@ -149,6 +160,7 @@ fn halves_flipped(mut uuid: [u8; 16]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordered::encode;
     use crate::types::CqlType;
 
     fn ty(class: &str) -> CqlType {

@@ -15,6 +15,7 @@
 //! type of CQL (`composite.rs`).
 
 use super::{EMPTY, END, NULL, VALUE, composite, number};
+use crate::limits::CELL_BYTES_MAX;
 use crate::types::{CqlType, UserType, put_vector_element};
 use crate::{Error, Result};
 
@@ -70,8 +71,31 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends the wire form of the next component to `out`.
+/// Appends the wire form of the next component to `out`. One that would be longer than a cell may be has none: its types
+/// have got thousands of fields since it was written.
 pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+    get(ty, from, out.len().saturating_add(CELL_BYTES_MAX), out)
+}
+
+/// Appends the wire form of the next component, or of a part of one that ends at `end` at the latest.
+pub(super) fn get(
+    ty: &CqlType,
+    from: &mut Reader<'_>,
+    end: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    get_value(ty, from, end, out)?;
+    if out.len() <= end { Ok(()) } else { Err(too_long()) }
+}
+
+#[cold]
+fn too_long() -> Error {
+    Error::invalid(format!(
+        "a key or an element has more than {CELL_BYTES_MAX} bytes with all the fields that its types have by now"
+    ))
+}
+
+fn get_value(ty: &CqlType, from: &mut Reader<'_>, end: usize, out: &mut Vec<u8>) -> Result<()> {
     match from.byte()? {
         EMPTY => return Ok(()),
         VALUE => {}
@@ -103,24 +127,24 @@ pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<
             Ok(())
         }
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            get_collection(from, out, |from, out| get_element(element, from, out))
+            get_collection(from, out, |from, out| get_element(element, from, end, out))
         }
         CqlType::Map { key, value, .. } => get_collection(from, out, |from, out| {
-            get_element(key, from, out)?;
-            get_element(value, from, out)
+            get_element(key, from, end, out)?;
+            get_element(value, from, end, out)
         }),
-        CqlType::Tuple(parts) => parts.iter().try_for_each(|part| get_field(part, from, out)),
-        CqlType::Udt { definition, .. } => get_user_type(definition, from, out),
+        CqlType::Tuple(parts) => parts.iter().try_for_each(|part| get_field(part, from, end, out)),
+        CqlType::Udt { definition, .. } => get_user_type(definition, from, end, out),
         CqlType::Vector { element, dimensions } => {
             let mut item = Vec::new();
             (0..*dimensions).try_for_each(|_| {
                 item.clear();
-                decode(element, from, &mut item)?;
+                get(element, from, end.saturating_sub(out.len()), &mut item)?;
                 put_vector_element(element, &item, out);
                 Ok(())
             })
         }
-        CqlType::Custom(custom) => composite::get(custom, from, out),
+        CqlType::Custom(custom) => composite::get_class(custom, from, end, out),
     }
 }
 
@@ -190,22 +214,27 @@ fn get_collection(
     Ok(())
 }
 
-fn get_element(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn get_element(ty: &CqlType, from: &mut Reader<'_>, end: usize, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
-    decode(ty, from, out)?;
+    get(ty, from, end, out)?;
     let bytes = i32::try_from(out.len() - start - 4).map_err(|_| Error::Malformed("element"))?;
     out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
     Ok(())
 }
 
 /// All fields of the type; those behind the end are null.
-fn get_user_type(ty: &UserType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn get_user_type(
+    ty: &UserType,
+    from: &mut Reader<'_>,
+    end: usize,
+    out: &mut Vec<u8>,
+) -> Result<()> {
     for (_, field) in &ty.fields {
         if matches!(from.peek(), Some(END) | None) {
             put_null(out);
         } else {
-            get_field(field, from, out)?;
+            get_field(field, from, end, out)?;
         }
     }
     match ty.ended {
@@ -218,11 +247,11 @@ fn put_null(out: &mut Vec<u8>) {
     out.extend_from_slice(&(-1i32).to_be_bytes());
 }
 
-fn get_field(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
+fn get_field(ty: &CqlType, from: &mut Reader<'_>, end: usize, out: &mut Vec<u8>) -> Result<()> {
     if from.peek() == Some(NULL) {
         from.byte()?;
         put_null(out);
         return Ok(());
     }
-    get_element(ty, from, out)
+    get_element(ty, from, end, out)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::CELL_BYTES_MAX;
 
 fn encoded(ty: &CqlType, descending: bool, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -283,4 +284,58 @@ fn forged_decimals_are_malformed() {
     digits.extend(std::iter::repeat_n(10, 1 << 20));
     digits.push(end);
     assert!(read(&digits).is_err());
+}
+
+/// A tuple of so many ints, in a list.
+fn list_of_tuples(fields: usize) -> CqlType {
+    let tuple = CqlType::Tuple(vec![CqlType::Int; fields].into());
+    CqlType::List { element: Arc::new(tuple), frozen: true }
+}
+
+/// A list of so many tuples, or values of user types, of which only the first field is there, and null.
+fn list_of_short(count: usize) -> Vec<u8> {
+    let item = [4i32.to_be_bytes(), (-1i32).to_be_bytes()].concat();
+    [&(count as i32).to_be_bytes()[..], &item.repeat(count)].concat()
+}
+
+/// Before: two million tuples of 60,000 fields in 16 MiB became 120 GB of nulls.
+#[test]
+fn a_value_of_tuples_that_lack_their_fields_is_refused() {
+    let ty = list_of_tuples(60_000);
+    let value = list_of_short(2_000_000);
+    assert_eq!(ty.validate(&value), Ok(()));
+    let mut out = Vec::new();
+    let refused = encode(&ty, &value, &mut out).expect_err("120 GB").to_string();
+    assert!(refused.starts_with("a value takes more than 4 times its bytes"), "{refused}");
+    assert!(out.len() <= form_bytes_max(value.len()) + (64 << 10), "{} bytes", out.len());
+    // A few are what they were.
+    let (ty, value) = (list_of_tuples(3), list_of_short(2));
+    let form = encoded(&ty, false, &value);
+    assert_eq!(form, [VALUE, VALUE, NULL, NULL, NULL, VALUE, NULL, NULL, NULL, END]);
+    assert_eq!(FormWork::of(&ty, &value).missing_bytes(), 2 * 2 * 4);
+    let mut back = Vec::new();
+    decode(&ty, &mut Reader::new(&form), &mut back).expect("a list");
+    assert_eq!(back.len(), value.len() + 2 * 2 * 4);
+}
+
+/// Before: a key of 64 KiB came back as 2 GB, after its type had got 60,000 fields.
+#[test]
+fn a_value_whose_type_has_grown_by_thousands_of_fields_is_refused() {
+    let grown = |fields: usize| {
+        let fields = (0..fields).map(|n| (format!("f{n}"), CqlType::Int)).collect();
+        let element = of(&UserType::new("ks", "grown", fields));
+        CqlType::List { element: Arc::new(element), frozen: true }
+    };
+    let form = encoded(&grown(1), false, &list_of_short(8_000));
+    let mut back = Vec::new();
+    decode(&grown(500), &mut Reader::new(&form), &mut back).expect("16 MB");
+    assert_eq!(back.len(), 4 + 8_000 * (4 + 500 * 4));
+    back.clear();
+    let refused = decode(&grown(60_000), &mut Reader::new(&form), &mut back).expect_err("2 GB");
+    assert!(refused.to_string().starts_with("a key or an element has more than"), "{refused}");
+    assert!(back.len() <= CELL_BYTES_MAX + (256 << 10), "{} bytes", back.len());
+    assert_eq!(
+        FormWork::of(&grown(60_000), &list_of_short(8_000)).missing_bytes(),
+        8_000 * 59_999 * 4
+    );
 }

@@ -6,7 +6,7 @@
 //!    row, or the row.
 //! 2. If the column has an index with an analysis, the value is brought into its form. What it is compared with was
 //!    brought there once (`Filter::into_form`), and not for each row; then into its ordered form, where bytes do not
-//!    compare as values do. `Filter::digits_work` tells what that takes of a row's decimals: who reads asks it before.
+//!    compare as values do. `Filter::form_work` tells what that takes of a row: who reads asks it before.
 //! 3. `Operator::accepts` compares one value by its type; among the values of an IN, which are in order, it is searched
 //!    (`types/compared.rs`). `accepts_cells` looks at a collection whose elements are cells: a key or an element of a
 //!    set is compared as a path, by its order-preserving bytes.
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::PartitionRef;
 use crate::Result;
 use crate::key;
-use crate::ordered::{WORK_OF_KEY_MAX, has_decimals, work_of_decimal, work_of_digits};
+use crate::ordered::{FormWork, TypeWork, WORK_OF_KEY_MAX, work_of_decimal};
 use crate::row::{Cell, RowRef};
 use crate::schema::{Analysis, Column, ColumnId, ColumnKind, Table};
 use crate::types::{
@@ -112,8 +112,8 @@ pub struct Filter {
     /// The ordered forms of the values, from [`into_form`](Filter::into_form) on; none if none is needed. Clones share
     /// them.
     ordered: Arc<[OrderedForm]>,
-    /// Whether values of rows are brought into ordered form, and have decimals in them.
-    orders_decimals: bool,
+    /// Whether bringing values of rows into ordered form may take long ([`FormWork`]).
+    may_take_long: bool,
 }
 
 impl Filter {
@@ -124,8 +124,8 @@ impl Filter {
         values: Vec<Box<[u8]>>,
         analysis: Analysis,
     ) -> Filter {
-        let (ordered, orders_decimals) = (Arc::default(), false);
-        Filter { target, operator, values, analysis, ordered, orders_decimals }
+        let (ordered, may_take_long) = (Arc::default(), false);
+        Filter { target, operator, values, analysis, ordered, may_take_long }
     }
 
     /// The column that it looks at, if the table has it.
@@ -149,7 +149,7 @@ impl Filter {
                 ty.map_or(OrderedForm::Unmade, |ty| OrderedForm::of(ty, value))
             });
             self.ordered = forms.collect();
-            self.orders_decimals = has_decimals(ty, &mut 0);
+            self.may_take_long = TypeWork::of(ty).has_more_than_bytes();
         }
         self
     }
@@ -226,15 +226,15 @@ impl Filter {
         }
     }
 
-    /// Whether comparing a row with it may take long ([`digits_work`](Filter::digits_work)).
+    /// Whether comparing a row with it may take long ([`form_work`](Filter::form_work)).
     #[inline]
-    pub fn orders_decimals(&self) -> bool {
-        self.orders_decimals
+    pub fn may_take_long(&self) -> bool {
+        self.may_take_long
     }
 
-    /// What finding the digits of the row's decimals takes at most, by which they are compared, in units of
-    /// `cql/src/expr/work.rs`.
-    pub fn digits_work(
+    /// What bringing the values of the row that it compares into ordered form takes beside their bytes, at most, in units
+    /// of `cql/src/expr/work.rs`.
+    pub fn form_work(
         &self,
         table: &Table,
         partition: &PartitionRef<'_>,
@@ -246,17 +246,17 @@ impl Filter {
             FilterTarget::PartitionKey(index) => {
                 let columns = table.partition_key().len();
                 let value = key::partition_key_value(partition.key, columns, index.into())?;
-                Ok(work_of_digits(&column.ty, value))
+                Ok(form_work(&column.ty, value))
             }
             FilterTarget::Clustering(_) => {
-                // A byte of a decimal has more than two digits, and the key a byte for each digit.
-                let by_length = work_of_decimal(clustering.map_or(0, <[u8]>::len) / 2);
-                Ok(by_length.min(WORK_OF_KEY_MAX))
+                // A byte of a decimal has more than two digits, and the key a byte for each digit and for each null.
+                let bytes = clustering.map_or(0, <[u8]>::len);
+                Ok((work_of_decimal(bytes / 2) + bytes as u64).min(WORK_OF_KEY_MAX))
             }
             FilterTarget::Value(id) => {
                 let cells = row_of(column, partition, row).into_iter().flat_map(|row| row.cells());
                 let values = cells.filter(|cell| cell.column == id).map(|cell| cell.value);
-                Ok(self.operator.digits_work(&column.ty, values))
+                Ok(self.operator.form_work(&column.ty, values))
             }
         }
     }
@@ -295,6 +295,11 @@ impl Filter {
             _ => false,
         }
     }
+}
+
+/// What bringing a value into ordered form takes beside its bytes, in units.
+fn form_work(ty: &CqlType, value: &[u8]) -> u64 {
+    FormWork::of(ty, value).units()
 }
 
 /// The row that has the cells of a column: the static one, or this.
@@ -384,20 +389,20 @@ impl Operator {
         }
     }
 
-    /// What finding the digits of the decimals takes that it compares in a column of type `ty` with these cells.
-    fn digits_work<'r>(self, ty: &CqlType, mut values: impl Iterator<Item = &'r [u8]>) -> u64 {
-        let sum = |works: &mut dyn Iterator<Item = u64>| works.fold(0, u64::saturating_add);
+    /// What bringing the values of a column of type `ty` into ordered form takes beside their bytes, of those that it
+    /// compares: these are its cells.
+    fn form_work<'r>(self, ty: &CqlType, mut values: impl Iterator<Item = &'r [u8]>) -> u64 {
         if !ty.is_multi_cell() {
-            return values.next().map_or(0, |value| self.digits_work_of_value(ty, value));
+            return values.next().map_or(0, |value| self.form_work_of_value(ty, value));
         }
         match (ty, self) {
             (CqlType::List { element: of, .. }, _)
             | (CqlType::Map { value: of, .. }, Operator::Contains) => {
-                sum(&mut values.map(|value| work_of_digits(of, value)))
+                values.map(|value| form_work(of, value)).fold(0, u64::saturating_add)
             }
             // Of the entries one has the key.
             (CqlType::Map { value: of, .. }, Operator::Entry) => {
-                values.map(|value| work_of_digits(of, value)).max().unwrap_or(0)
+                values.map(|value| form_work(of, value)).max().unwrap_or(0)
             }
             // Paths are compared.
             _ => 0,
@@ -405,14 +410,14 @@ impl Operator {
     }
 
     /// The same of one value.
-    fn digits_work_of_value(self, ty: &CqlType, value: &[u8]) -> u64 {
+    fn form_work_of_value(self, ty: &CqlType, value: &[u8]) -> u64 {
         let (CqlType::Map { key, value: of, .. }, true) = (ty, self.is_of_elements()) else {
-            return work_of_digits(ty, value);
+            return form_work(ty, value);
         };
         let Ok(elements) = collection_elements(value) else { return 0 };
         let (mut of_keys, mut of_values, mut largest, mut is_key) = (0u64, 0u64, 0, true);
         for element in elements.doubled().map_while(Result::ok) {
-            let work = work_of_digits(if is_key { key } else { of }, element);
+            let work = form_work(if is_key { key } else { of }, element);
             let sum = if is_key { &mut of_keys } else { &mut of_values };
             *sum = sum.saturating_add(work);
             largest = if is_key { largest } else { largest.max(work) };

@@ -1,9 +1,10 @@
 //! A column that is stored by element, put together as one value in CQL wire form.
 
 use super::Cell;
-use crate::Result;
+use crate::limits::COLLECTED_BYTES_MAX;
 use crate::steps::step;
 use crate::types::CqlType;
+use crate::{Error, Result};
 
 /// The elements of a column as one value; `None` if there are none. They ascend by path, as in a row.
 pub fn collected<'r>(
@@ -24,6 +25,10 @@ pub fn collected<'r>(
         };
         if let Some(key) = key {
             put_item(&mut out, |out| cell.put_element(key, out))?;
+            // A path may come back thousands of times as long, with all fields that its type has by now.
+            if out.len() > COLLECTED_BYTES_MAX {
+                return Err(too_long());
+            }
         }
         if has_value {
             put_value(&mut out, cell.value)?;
@@ -52,6 +57,14 @@ fn fields_collected<'r>(
         }
     }
     Ok(Some(out))
+}
+
+#[cold]
+fn too_long() -> Error {
+    Error::invalid(format!(
+        "a collection has more than {COLLECTED_BYTES_MAX} bytes with all the fields that its types have by now: select \
+         its elements one by one"
+    ))
 }
 
 fn put_value(out: &mut Vec<u8>, value: &[u8]) -> Result<()> {
@@ -110,5 +123,20 @@ mod tests {
             let most = usize::from(FIELDS) + written.len();
             assert!(steps <= most, "{steps} steps for {} cells", written.len());
         }
+    }
+
+    /// Before: a set of a million elements whose type had got 60,000 fields was made into 240 GB.
+    #[test]
+    fn a_set_whose_type_has_grown_by_thousands_of_fields_is_refused() {
+        let fields = (0..60_000).map(|n| (format!("f{n}"), CqlType::Tinyint)).collect();
+        let definition = UserType::new("ks", "wide", fields).into();
+        let element = CqlType::Udt { definition, frozen: true }.into();
+        let ty = CqlType::Set { element, frozen: false };
+        let path = [0x40, 0x40, 0x80, 0x00];
+        let cell = Cell { path: Some(&path), ..Cell::live(ColumnId(3), 1, &[]) };
+        let few = collected(&ty, std::iter::repeat_n(cell, 200)).expect("48 MB").expect("a set");
+        assert_eq!(few.len(), 4 + 200 * (4 + 5 + 59_999 * 4));
+        let refused = collected(&ty, std::iter::repeat_n(cell, 1 << 20)).expect_err("240 GB");
+        assert!(refused.to_string().starts_with("a collection has more than"), "{refused}");
     }
 }

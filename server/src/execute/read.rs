@@ -154,8 +154,8 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> Flow {
         let mut bindings = Bindings::none(run.time);
-        if let Err(error) = bindings.bind(&run.parameters.values, run.statement.markers()) {
-            return self.refuse(call, error.into(), out);
+        if let Err(error) = self.bind_values(run, &mut bindings) {
+            return self.refuse(call, error, out);
         }
         if let Some(owner) = self.other_owner(plan, &bindings, &call) {
             call = match self.forward(owner, call, run, (plan, &bindings)) {

@@ -187,7 +187,7 @@ impl Executor {
         check_writable(&plan.table.keyspace)?;
         check_level(plan, parameters.consistency)?;
         let mut bindings = Bindings::none(time);
-        bindings.bind(&parameters.values, statement.markers())?;
+        self.bind_values(run, &mut bindings)?;
         WorkAtOnce::limit(&statement.compiled, &mut bindings);
         let bound = self.bind_plain_with(run, plan, &bindings);
         work.note(bindings.needs_more_work());
@@ -233,7 +233,8 @@ impl Executor {
             true => self.state.own_time(parameters),
             false => time,
         };
-        let mut bindings = Bindings::new(&parameters.values, statement.markers(), time)?;
+        let mut bindings = Bindings::none(time);
+        self.bind_values(run, &mut bindings)?;
         WorkAtOnce::limit(&statement.compiled, &mut bindings);
         let (mut record, mut scratch) = self.writes.buffers();
         let buffers = (&mut *record, &mut *scratch);
@@ -242,6 +243,20 @@ impl Executor {
         work.note(bindings.needs_more_work());
         self.note_binding(statement.compiled.calls_users(), bindings.work_done());
         self.bound_statement(statement, parameters, bound?, record)
+    }
+
+    /// Binds the values of a request. What was looked at is noted, of values that are refused as well.
+    #[inline]
+    pub(super) fn bind_values<'a>(
+        &self,
+        run: Run<'a>,
+        bindings: &mut Bindings<'a>,
+    ) -> Result<(), ExecuteError> {
+        let bound = bindings.bind(&run.parameters.values, run.statement.markers());
+        bound.map_err(|error| {
+            self.note_binding(false, bindings.work_done());
+            error.into()
+        })
     }
 
     /// Notes how many units of work it took to bind a statement or a message, for what looks at the clock.

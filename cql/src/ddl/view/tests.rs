@@ -221,4 +221,14 @@ fn constants_of_a_view_are_short() {
         assert!(error.starts_with(refused), "{error}");
     }
     db.ok(&create("m", &format!("p > '{}'", "x".repeat(60_000))));
+    db.ok("CREATE TABLE b (k int, v blob, PRIMARY KEY (k))");
+    let create = |name: &str, bytes: usize| {
+        let constant = format!("0x{}", "07".repeat(bytes));
+        format!(
+            "CREATE MATERIALIZED VIEW {name} AS SELECT * FROM b WHERE v > {constant} AND k IS NOT NULL PRIMARY KEY (v, k)"
+        )
+    };
+    db.ok(&create("of_longest", 65_535));
+    let error = db.err(&create("of_longer", 65_536));
+    assert!(error.starts_with(refused), "{error}");
 }

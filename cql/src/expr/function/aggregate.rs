@@ -117,8 +117,9 @@ impl Accumulator {
             _ if self.ty.fixed_bytes().is_some() => 0,
             Aggregate::Min | Aggregate::Max => {
                 let work = self.order_work;
-                let of_best = self.best.as_deref().map_or(0, |best| work.of_compared(best));
-                work.of_compared(value).saturating_add(of_best)
+                let of_best =
+                    self.best.as_deref().map_or(0, |best| work.of_compared(&self.ty, best));
+                work.of_compared(&self.ty, value).saturating_add(of_best)
             }
             Aggregate::Sum | Aggregate::Avg => {
                 let scale_bytes =

@@ -21,9 +21,6 @@ use crate::json::{self, JsonBudget, JsonError, cut};
 use crate::limits::FROM_JSON_BYTES_MAX;
 use crate::literal::{check_number_bytes, timestamp_text, to_text};
 
-/// How much of the square of the digits of a number is a unit of work: 15 ms for 100,000.
-const SQUARED_DIGITS_PER_UNIT: u64 = 1000;
-
 /// `to_json`, also of a null. The empty value of a type that has no empty texts is null here, as in Cassandra.
 pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let ty = call.ty(0);
@@ -39,13 +36,11 @@ pub(super) fn to_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
 /// `from_json`: the value of its receiver's type that a text is.
 pub(super) fn from_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
     let text = std::str::from_utf8(call.value(0)).map_err(|_| model::Error::Malformed("text"))?;
-    if has_long_numbers(call.result()) {
-        call.work.take(work_of_digit_runs(text))?;
-    }
     let own = JsonBudget::of(FROM_JSON_BYTES_MAX);
     let budget = call.json_budget.unwrap_or(&own);
-    json::from_json(call.result(), text, budget).map_err(|error| {
+    json::from_json(call.result(), text, budget, call.work).map_err(|error| {
         let why = match error {
+            JsonError::Invalid(error) if call.work.is_refused() => return error,
             JsonError::Syntax(why) => {
                 format!("Could not decode JSON string '{}': {why}", cut(text))
             }
@@ -60,17 +55,6 @@ pub(super) fn from_json(call: &Call<'_>) -> Result<Option<Vec<u8>>> {
             text: format!("execution of 'system.{name}[text]' failed: {why}"),
         }
     })
-}
-
-/// Whether a number of any length may be in values of a type.
-fn has_long_numbers(ty: &CqlType) -> bool {
-    matches!(ty, CqlType::Varint | CqlType::Decimal) || ty.parts().into_iter().any(has_long_numbers)
-}
-
-/// What making numbers of the digits in a text takes, in units of work: it grows with the square of their count.
-fn work_of_digit_runs(text: &str) -> u64 {
-    let runs = text.as_bytes().split(|byte| !byte.is_ascii_digit());
-    runs.map(|run| (run.len() as u64).pow(2) / SQUARED_DIGITS_PER_UNIT).fold(0, u64::saturating_add)
 }
 
 /// What stands before a value in the text of a `SELECT JSON`: `"name": `.

@@ -86,7 +86,8 @@ fn writes_count_the_types_in_the_type_of_a_key() {
         let values = bound(&[Value::Bytes(value)]);
         let (taken, work) = db.bind_counted(&text, &values, &mut Vec::new());
         taken.expect(set);
-        assert!((8_000 * keys..8_000 * keys + 2_000).contains(&work), "{work} units: {set}");
+        // And the fields that the tuples lack.
+        assert!((9_999 * keys..10_000 * keys + 2_000).contains(&work), "{work} units: {set}");
     }
 }
 
@@ -110,4 +111,65 @@ fn keys_without_long_decimals_count_little() {
     let (taken, work) = db.bind_counted(row, &bound(&[Value::Bytes(&many)]), &mut Vec::new());
     taken.expect(row);
     assert!(work < EXPRESSION_WORK_MAX / 512, "{work} units");
+}
+
+/// A list of so many tuples of which only the first field is there, and null.
+fn short_tuples(count: usize) -> Vec<u8> {
+    let tuple = int(-1);
+    collection(count, &vec![&tuple[..]; count])
+}
+
+/// Before: what a tuple lacks counted as nothing: 16 MiB of tuples of 2,000 fields became 4 GB to seek a row, and a key of
+/// 64 KiB that came back as 60 MB was written.
+#[test]
+fn what_tuples_lack_counts() {
+    let fields = vec!["int"; 2_000].join(", ");
+    let list = format!("frozen<list<frozen<tuple<{fields}>>>>");
+    let mut db = Database::with(&format!("k int, c {list}, v {list}, PRIMARY KEY (k, c)"));
+    db.ok(&format!("CREATE TABLE e (k int PRIMARY KEY, m map<{list}, int>)"));
+    let (few, long) = (short_tuples(8), short_tuples(8_000));
+    let bind = |text: &str, value: &[u8]| {
+        let values = bound(&[Value::Bytes(value)]);
+        let (taken, work) = db.bind_counted(text, &values, &mut Vec::new());
+        (taken.map(drop), work)
+    };
+    for write in [
+        "INSERT INTO t (k, c) VALUES (1, ?)",
+        "DELETE FROM t WHERE k = 1 AND c = ?",
+        "DELETE FROM t WHERE k = 1 AND c IN (?, [])",
+        "DELETE FROM t WHERE k = 1 AND c > ?",
+        "UPDATE e SET m[?] = 1 WHERE k = 1",
+        "DELETE m[?] FROM e WHERE k = 1",
+    ] {
+        let (taken, work) = bind(write, &few);
+        assert_eq!(taken, Ok(()), "{write}");
+        assert!((23_000..33_000).contains(&work), "{work} units: {write}");
+        let (refused, work) = bind(write, &long);
+        let refused = refused.expect_err(write).to_string();
+        let of_key = refused.starts_with("Key length of 64")
+            || refused.starts_with("a value takes more than");
+        assert!(
+            of_key || refused.starts_with("a key or an element has more"),
+            "{write}: {refused}"
+        );
+        assert!(work > 15_000_000, "{work} units: {write}");
+    }
+    let millions = short_tuples(1 << 20);
+    for (rows, many) in [
+        ("c = ?", &millions),
+        ("c > ?", &millions),
+        ("c IN (?, [])", &long),
+        ("v > ?", &millions),
+        ("v IN (?, [])", &millions),
+    ] {
+        let text = format!("SELECT k FROM t WHERE k = 1 AND {rows} ALLOW FILTERING");
+        db.run(&text, &bound(&[Value::Bytes(&few)])).expect(rows);
+        let refused = db.run(&text, &bound(&[Value::Bytes(many)])).expect_err(rows).to_string();
+        let is_told = [
+            TOO_MUCH_WORK,
+            "the tuples of one collection or IN lack too many fields",
+            "a value takes more than 4 times its bytes",
+        ];
+        assert!(is_told.iter().any(|told| refused.starts_with(told)), "{rows}: {refused}");
+    }
 }

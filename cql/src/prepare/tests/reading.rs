@@ -355,13 +355,57 @@ fn many_pieces_of_bounds_of_empty_values_are_refused() {
 fn long_numbers_in_json_count() {
     let mut db = Database::with("k int PRIMARY KEY, l frozen<list<varint>>");
     for (count, is_refused) in [(2, false), (10, true)] {
-        let json = format!("[{}]", vec!["7".repeat(100_000); count].join(", "));
+        // Also as strings, where each digit may be escaped.
+        let escaped = format!("\"{}\"", "\\u0037".repeat(100_000));
+        for number in ["7".repeat(100_000), escaped] {
+            let json = format!("[{}]", vec![number; count].join(", "));
+            let row = format!("{{\"k\": 1, \"l\": {json}}}");
+            for (text, json) in [
+                ("SELECT k FROM t WHERE l = from_json(?) ALLOW FILTERING", &json),
+                ("INSERT INTO t JSON ?", &row),
+            ] {
+                let refused = db.run(text, &bound(&[Value::Bytes(json.as_bytes())])).err();
+                let refused = refused.map(|error| error.to_string());
+                let too_much =
+                    refused.as_ref().is_some_and(|text| text.starts_with("one row or statement"));
+                assert_eq!(too_much, is_refused, "{text}: {refused:?}");
+            }
+        }
+    }
+}
+
+/// Before: each run of digits counted, also in a text beside a decimal.
+#[test]
+fn digits_that_are_no_number_do_not_count() {
+    let mut db = Database::with("k int PRIMARY KEY, l frozen<tuple<decimal, text>>");
+    let json = format!("[1, \"{}\"]", "7".repeat(1 << 20));
+    let text = "SELECT k FROM t WHERE l = from_json(?) ALLOW FILTERING";
+    db.run(text, &bound(&[Value::Bytes(json.as_bytes())])).expect("a text");
+}
+
+/// Before: a set of `from_json` was put into order for nothing, and the type of its result was walked for nothing.
+#[test]
+fn sets_and_types_of_json_count() {
+    let fields = vec!["int"; 2_000].join(", ");
+    let mut db = Database::with("k int PRIMARY KEY, s frozen<set<int>>");
+    db.ok(&format!("CREATE TYPE wide (t frozen<tuple<{fields}>>)"));
+    db.ok("CREATE TABLE w (k int PRIMARY KEY, u frozen<wide>)");
+    let numbers: Vec<String> = (0..600_000).map(|n| (900_000 - n).to_string()).collect();
+    let set = format!("[{}]", numbers.join(","));
+    let few = format!("[{}]", numbers[..1_000].join(","));
+    let calls = |count: usize| format!("u IN ({})", vec!["from_json(:j)"; count].join(", "));
+    for (of, rows, json, is_refused) in [
+        ("t", "s = from_json(:j)", &few, false),
+        ("t", "s = from_json(:j)", &set, true),
+        ("w", &calls(100), &"{}".to_owned(), false),
+        ("w", &calls(5_000), &"{}".to_owned(), true),
+    ] {
+        let text = format!("SELECT k FROM {of} WHERE {rows} ALLOW FILTERING");
         let mut values = ValueList::new();
-        values.push(Value::Bytes(json.as_bytes()));
-        let text = "SELECT k FROM t WHERE l = from_json(?) ALLOW FILTERING";
-        let refused = db.run(text, &values).err().map(|error| error.to_string());
+        values.push_named("j", Value::Bytes(json.as_bytes()));
+        let refused = db.run(&text, &values).err().map(|error| error.to_string());
         let too_much =
             refused.as_ref().is_some_and(|text| text.starts_with("one row or statement"));
-        assert_eq!(too_much, is_refused, "{refused:?}");
+        assert_eq!(too_much, is_refused, "{of}: {refused:?}");
     }
 }
