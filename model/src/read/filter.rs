@@ -232,8 +232,8 @@ impl Filter {
         self.may_take_long
     }
 
-    /// What bringing the values of the row that it compares into ordered form takes beside their bytes, at most, in units
-    /// of `cql/src/expr/work.rs`.
+    /// What bringing the values of the row that it compares into ordered form takes at most beside their bytes, in
+    /// units of `cql/src/expr/work.rs`.
     pub fn form_work(
         &self,
         table: &Table,
