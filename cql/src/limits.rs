@@ -124,8 +124,8 @@ pub const NUMBER_DIGITS_MAX: usize = 100_000;
 /// Most bytes of a varint, or of a decimal's digits, that is computed with or shown as text: that too takes time with
 /// the square. A longer one is stored, read, and compared as the bytes it is.
 pub const NUMBER_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of a varint or decimal that a statement adds to, or adds (`v = v + n IF ..`): it is done while others of the
-/// partition wait. Space for the 10,000 digits that a decimal has at most after it was computed.
+/// Most bytes of a varint or decimal that a statement adds to, or adds (`v = v + n IF ..`): it is done while others of
+/// the partition wait. Space for the 10,000 digits that a decimal has at most after it was computed.
 pub const SUM_NUMBER_BYTES_MAX: usize = 5 << 10;
 
 const _: () = assert!(model::limits::TYPE_BYTES_MAX < DESCRIPTION_BYTES_MAX, "a column fits");

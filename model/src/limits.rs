@@ -5,8 +5,8 @@
 /// Longest serialised partition key; and of a row of a table all clustering values together, of a view each of them, as
 /// they come back: in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
-/// Longest clustering key of a row in the form by which rows are ordered, in bytes. Of texts of zeros it has twice as many
-/// as the values, and a view has the keys of its table and one value more.
+/// Longest clustering key of a row in the form by which rows are ordered, in bytes. Of texts of zeros it has twice as
+/// many as the values, and a view has the keys of its table and one value more.
 pub const CLUSTERING_FORM_BYTES_MAX: usize = 416 << 10;
 /// How many times the bytes of a value its ordered form may have, beside [`FORM_BYTES_BESIDE`].
 pub const FORM_GROWTH_MAX: usize = 4;
@@ -62,8 +62,8 @@ pub const CONDITIONS_MAX: usize = 1 << 10;
 /// Bytes that one of them compares, of its values and what is stored: it is judged in one step. Texts and blobs, which
 /// are compared as they lie, do not count.
 pub const CONDITION_COMPARED_BYTES_MAX: usize = 1 << 20;
-/// Most work of the filters on one row, in units of `cql/src/expr/work.rs`: they bring the decimals of the row into order in
-/// one step, which takes a core some 60 ms.
+/// Most work of the filters on one row, in units of `cql/src/expr/work.rs`: they bring the decimals of the row into
+/// order in one step, which takes a core some 60 ms.
 pub const FILTER_WORK_MAX: u64 = 32 << 20;
 /// Largest single cell value, in bytes. No key or element comes back longer, whatever fields its types have got since.
 pub const CELL_BYTES_MAX: usize = MUTATION_BYTES_MAX - (64 << 10);

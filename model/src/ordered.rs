@@ -52,8 +52,8 @@ pub(crate) const TEXT_END_BYTES: usize = 2;
 /// After everything that has the prefix before it.
 pub const AFTER: u8 = 0xFF;
 
-/// The most bytes that the form of a value has: what is made of a value of so many bytes. Most have about as many, texts
-/// of zeros twice as many. A tuple that ends before its last fields has a null for each of these.
+/// The most bytes that the form of a value has: what is made of a value of so many bytes. Most have about as many,
+/// texts of zeros twice as many. A tuple that ends before its last fields has a null for each of these.
 pub fn form_bytes_max(value_bytes: usize) -> usize {
     value_bytes.saturating_mul(FORM_GROWTH_MAX).saturating_add(FORM_BYTES_BESIDE)
 }

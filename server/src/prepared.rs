@@ -11,14 +11,14 @@
 //!
 //! A change of the schema costs nothing by itself: a statement is checked when it is used again. All of them are
 //! checked at the first use after [`SCHEMA_CHANGES_UNCHECKED_MAX`] changes, since each that is not valid any more keeps
-//! the old version of its table in memory. Of these [`DROPPED_AT_ONCE`] are dropped then, the others with each statement
-//! that comes or is checked later.
+//! the old version of its table in memory. Of these [`DROPPED_AT_ONCE`] are dropped then, the others with each
+//! statement that comes or is checked later.
 //!
 //! Invariants
-//! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the statement
-//!    that fills it. What was forgotten is at most as much again, while long statements come behind many short ones: of
-//!    it twice the bytes of each statement that comes are dropped, but [`DROPPED_AT_ONCE`] statements at most. To drop
-//!    tens of thousands in one step takes tens of milliseconds.
+//! 1. `young + old ≤ bytes_max`, and one statement more: each generation holds less than half of it before the
+//!    statement that fills it. What was forgotten is at most as much again, while long statements come behind many
+//!    short ones: of it twice the bytes of each statement that comes are dropped, but [`DROPPED_AT_ONCE`] statements at
+//!    most. To drop tens of thousands in one step takes tens of milliseconds.
 //! 2. A statement compiled against a table that has changed since is not found.
 
 use std::rc::Rc;

@@ -170,8 +170,8 @@ pub fn normalized<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
     Order::of(ty).normalized(value)
 }
 
-/// Where a type has sets and maps, whose items are in order. It is found once: a value may have millions of elements, and
-/// their type tens of thousands of fields.
+/// Where a type has sets and maps, whose items are in order. It is found once: a value may have millions of elements,
+/// and their type tens of thousands of fields.
 enum Order<'t> {
     /// Nowhere.
     Any,

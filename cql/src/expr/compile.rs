@@ -151,8 +151,8 @@ impl<'a> Compiler<'a> {
         Ok(Selected { selection, columns })
     }
 
-    /// What a `GROUP BY` of this function is, which may not be an aggregate, and the columns that it names. What of it is
-    /// evaluated once, the selection takes.
+    /// What a `GROUP BY` of this function is, which may not be an aggregate, and the columns that it names. What of it
+    /// is evaluated once, the selection takes.
     pub fn grouping(
         &mut self,
         expr: &Expr,

@@ -82,7 +82,8 @@ const SQUARED_BYTES_PER_UNIT: u64 = 640;
 const CUBED_BYTES_PER_UNIT: u64 = 8;
 /// What putting a byte of a set or map into order takes.
 const SORTED_UNITS_PER_BYTE: u64 = 16;
-/// A thread beside the core may put so many times as much into order, and read the digits of so many times as many numbers.
+/// A thread beside the core may put so many times as much into order, and read the digits of so many times as many
+/// numbers.
 const BESIDE_SHARE: u64 = 16;
 /// How much of the square of the digits of a number, times [`BESIDE_SHARE`], is a unit: 15 ms for 100,000.
 const SQUARED_DIGITS_PER_UNIT: u64 = 1000 * BESIDE_SHARE;
@@ -420,9 +421,9 @@ impl OrderWork {
         bytes.saturating_add(of_parts)
     }
 
-    /// What bringing a key of this type into that form takes, in units, and the bytes by which the key is longer when it
-    /// comes back. By [`OrderWork::of_form`] the key of a row that has 64 KiB of short decimals, which is quick to write,
-    /// would be refused.
+    /// What bringing a key of this type into that form takes, in units, and the bytes by which the key is longer when
+    /// it comes back. By [`OrderWork::of_form`] the key of a row that has 64 KiB of short decimals, which is quick to
+    /// write, would be refused.
     fn of_key(self, ty: &CqlType, key: &[u8]) -> (u64, usize) {
         let of_parts = self.of_parts(ty, key);
         let of_bytes = match key.len() < SHORT_KEY_BYTES {

@@ -155,7 +155,8 @@ fn add_filter(
     }
 }
 
-/// Why a restriction cannot be part of the prefix. What cannot stand beside others is refused before (`restrictions.rs`).
+/// Why a restriction cannot be part of the prefix. What cannot stand beside others is refused before
+/// (`restrictions.rs`).
 #[cold]
 fn cannot_use(multi: &TupleRestriction, next: usize, table: &Table) -> Error {
     let name = &multi.columns[0].name;

@@ -71,8 +71,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends the wire form of the next component to `out`. One that would be longer than a cell may be has none: its types
-/// have got thousands of fields since it was written.
+/// Appends the wire form of the next component to `out`. One that would be longer than a cell may be has none: its
+/// types have got thousands of fields since it was written.
 pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
     get(ty, from, out.len().saturating_add(CELL_BYTES_MAX), out)
 }

@@ -1,7 +1,8 @@
 //! What bringing a value into ordered form takes beside its bytes. A core counts it before it does that to values of
 //! clients.
 //!
-//! 1. The digits of decimals have to be found: that grows with the square of their bytes. One of 16 KiB takes some 4 ms.
+//! 1. The digits of decimals have to be found: that grows with the square of their bytes. One of 16 KiB takes some 4
+//!    ms.
 //! 2. A tuple may end before its last fields: eight bytes of one may stand for 65,535 nulls.
 //!
 //! Units are those of `cql/src/expr/work.rs`: 1 to 5 ns. Not here: what the bytes of a value take, which is little.

@@ -19,7 +19,8 @@
 //!
 //! Not here: how other writes than the plainest are bound (`binder.rs`), on a thread if their values are long
 //! (`beside_core.rs`) or they take much work (`work_at_once.rs`), BATCH messages (`batch.rs`), what conditions are
-//! answered with (`conditional.rs`), the names of counter changes (`request_id.rs`), how a record becomes durable (`engine/src/write.rs`).
+//! answered with (`conditional.rs`), the names of counter changes (`request_id.rs`), how a record becomes durable
+//! (`engine/src/write.rs`).
 
 use std::cell::{RefCell, RefMut};
 use std::mem;
@@ -86,8 +87,8 @@ pub(super) struct BoundWrite<'w> {
     pub(super) kind: WriteKind,
     /// What the client should know beside the result.
     pub(super) warnings: Vec<String>,
-    /// How long it may still take: what `USING TIMEOUT` says, or, of a write that waited to be bound, what is left of its
-    /// time-out. `None`: the usual time.
+    /// How long it may still take: what `USING TIMEOUT` says, or, of a write that waited to be bound, what is left of
+    /// its time-out. `None`: the usual time.
     pub(super) timeout: Option<Duration>,
     /// Of a conditional write: how it is answered.
     pub(super) not_applied: Option<Arc<NotApplied>>,

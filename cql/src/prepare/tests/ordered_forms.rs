@@ -119,8 +119,8 @@ fn short_tuples(count: usize) -> Vec<u8> {
     collection(count, &vec![&tuple[..]; count])
 }
 
-/// Before: what a tuple lacks counted as nothing: 16 MiB of tuples of 2,000 fields became 4 GB to seek a row, and a key of
-/// 64 KiB that came back as 60 MB was written.
+/// Before: what a tuple lacks counted as nothing: 16 MiB of tuples of 2,000 fields became 4 GB to seek a row, and a key
+/// of 64 KiB that came back as 60 MB was written.
 #[test]
 fn what_tuples_lack_counts() {
     let fields = vec!["int"; 2_000].join(", ");

@@ -183,8 +183,8 @@ fn aggregates_count_what_they_do_with_long_numbers() {
     assert!(db.row_work.get() < 100, "short numbers take nearly nothing");
 }
 
-/// Before: a copy of a value counted as much as a hash of it: `map_values` and `to_json` of a map of 15 MiB were refused,
-/// and so were two `blob_as_text` of 9 MiB.
+/// Before: a copy of a value counted as much as a hash of it: `map_values` and `to_json` of a map of 15 MiB were
+/// refused, and so were two `blob_as_text` of 9 MiB.
 #[test]
 fn cheap_functions_of_the_longest_rows_are_answered() {
     const MIB: usize = 1 << 20;
