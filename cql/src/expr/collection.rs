@@ -173,7 +173,7 @@ pub fn normalized<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
 /// Where a type has sets and maps, whose items are in order. It is found once: a value may have millions of elements,
 /// and their type tens of thousands of fields.
 enum Order<'t> {
-    /// Nowhere.
+    /// It has none.
     Any,
     /// In these parts of it, or it is one.
     Of(&'t CqlType, Vec<Order<'t>>),
