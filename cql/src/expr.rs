@@ -36,7 +36,9 @@ use std::borrow::Cow;
 pub use build::Build;
 pub use collected::Collected;
 pub(crate) use collection::{SortCost, is_ordered, path_of as element_path};
-pub use collection::{normalized, put_list, sorted_map, sorted_set};
+pub use collection::{normalized, put_list};
+#[cfg(test)]
+pub(crate) use collection::{sorted_map, sorted_set};
 pub use compile::{Compiler, ExpectedType};
 pub use env::{Env, Evaluated};
 pub use function::Signature;

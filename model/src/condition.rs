@@ -20,8 +20,8 @@ use std::borrow::Cow;
 
 pub use form::{Conditions, ConditionsBuilder};
 
-use crate::limits::CONDITION_COMPARED_BYTES_MAX;
-use crate::ordered;
+use crate::limits::{CONDITION_COMPARED_BYTES_MAX, FILTER_WORK_MAX};
+use crate::ordered::{self, FormWork};
 use crate::read::Operator;
 use crate::row::{Cell, RowRef, collected};
 use crate::schema::{Column, ColumnId, ColumnKind, Table};
@@ -115,6 +115,11 @@ impl ColumnTest<'_> {
             if values.is_empty() {
                 return Err(null_compared(operator));
             }
+            let of_value = |(index, value): (usize, &&[u8])| {
+                FormWork::of(operator.type_of_value(&column.ty, index), value).units()
+            };
+            let of_cells = operator.form_work(&column.ty, cells().map(|cell| cell.value));
+            check_form_work(values.iter().enumerate().map(of_value).chain([of_cells]))?;
             return Ok(match column.ty.is_multi_cell() {
                 true => operator.accepts_cells(&column.ty, cells(), &values),
                 false => cells()
@@ -123,6 +128,10 @@ impl ColumnTest<'_> {
             });
         }
         let ty = self.part.ty(&column.ty)?;
+        if let (Part::Key(_), false) = (self.part, column.ty.is_multi_cell()) {
+            // All keys are compared with that one.
+            check_form_work(cells().map(|cell| FormWork::of(&column.ty, cell.value).units()))?;
+        }
         let current = self.part.value(&column.ty, cells())?;
         self.compare(ty, current.as_deref())
     }
@@ -152,6 +161,8 @@ impl ColumnTest<'_> {
 
     fn compare(&self, ty: &CqlType, current: Option<&[u8]>) -> Result<bool> {
         self.check_bytes(ty, current.map_or(0, <[u8]>::len))?;
+        let compared = self.values.iter().flatten().chain(current);
+        check_form_work(compared.map(|value| FormWork::of(ty, value).units()))?;
         let is_any = || {
             let mut current = current.map(|current| Compared::new(ty, current));
             self.values.iter().any(|value| match (value, &mut current) {
@@ -170,6 +181,17 @@ impl ColumnTest<'_> {
             }
         }
     }
+}
+
+/// Refuses values that take too long to be brought into order beside their bytes: these are the units of each.
+fn check_form_work(each: impl Iterator<Item = u64>) -> Result<()> {
+    if each.fold(0, u64::saturating_add) <= FILTER_WORK_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "A condition takes more than {FILTER_WORK_MAX} units of work to bring decimals and tuples into order: compare \
+         fewer, shorter decimals, or whole tuples"
+    )))
 }
 
 impl Part<'_> {

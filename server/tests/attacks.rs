@@ -516,8 +516,14 @@ fn tuples_and_user_types_that_lack_their_fields_are_refused() {
         assert!(answer.starts_with(refused), "{rows}: {answer}");
     }
     let insert = "INSERT INTO ks.u (k, c) VALUES (1, ?)";
-    let answer = client.bound(insert, &[&short(0..50)]);
-    assert!(answer.starts_with("0x2200 Key length of"), "{answer}");
+    let answer = client.bound(insert, &[&short(0..60)]);
+    assert!(answer.starts_with("0x2200 a value takes more than 4 times its bytes"), "{answer}");
+    let several = short(0..17);
+    let several = [&(several.len() as i32).to_be_bytes()[..], &several].concat().repeat(4_000);
+    let values = [&4_000i32.to_be_bytes()[..], &several].concat();
+    let condition = "UPDATE ks.u SET v = [] WHERE k = 1 AND c = [] IF v IN ?";
+    let answer = client.bound(condition, &[&values]);
+    assert!(answer.contains("A condition takes more than 33554432 units"), "{answer}");
     let fields: Vec<String> = (0..20_000).map(|n| format!("f{n} int")).collect();
     assert_eq!(client.query(&format!("CREATE TYPE ks.wide ({})", fields.join(","))), "RESULT");
     let table = "CREATE TABLE ks.s (k int PRIMARY KEY, s set<frozen<wide>>)";

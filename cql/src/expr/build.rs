@@ -26,7 +26,7 @@ use model::CqlType;
 use model::limits::CELL_BYTES_MAX;
 use model::types::{UserType, put_vector_element};
 
-use super::collection::{put_list, sorted_map, sorted_set};
+use super::collection::{SortCost, put_list, sorted_map, sorted_set};
 use super::{Env, Evaluated, Term};
 use crate::error::{Error, Result};
 use crate::frame::writer;
@@ -119,18 +119,21 @@ impl Build {
         };
         let items = elements(self.parts(), what, env)?;
         let bytes = items.iter().map(|item| &item[..]);
+        let mut cost = SortCost::default();
         match self {
             Build::List(_) => put_list(bytes, &mut out),
-            Build::Set(ty, _) => sorted_set(ty, bytes, &mut out)?,
+            Build::Set(ty, _) => sorted_set(ty, bytes, &mut cost, &mut out)?,
             Build::Map(ty, _) => {
                 let values = bytes.clone().skip(1).step_by(2);
-                sorted_map(ty, bytes.step_by(2).zip(values), &mut out)?;
+                sorted_map(ty, bytes.step_by(2).zip(values), &mut cost, &mut out)?;
             }
             Build::Vector(ty, _) => {
                 bytes.for_each(|item| put_vector_element(ty, item, &mut out));
             }
             Build::Tuple(_) | Build::Udt(..) => unreachable!("done above"),
         }
+        // A value may have many sets, each of them a term.
+        env.work().take_bytes(cost.missing_bytes())?;
         Ok(out)
     }
 

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{JsonBudget, JsonError, JsonSlot, Reading, read_row};
 use crate::expr::function::json_text;
-use crate::expr::{ExpressionWork, put_list, sorted_map, sorted_set};
+use crate::expr::{ExpressionWork, SortCost, put_list, sorted_map, sorted_set};
 use crate::frame::Value;
 use crate::frame::request::ValueList;
 use crate::limits::JSON_SHOWN_BYTES_MAX;
@@ -62,7 +62,7 @@ fn values(depth: u32) -> BoxedStrategy<(CqlType, Vec<Vec<u8>>)> {
             let mut out = Vec::new();
             let all = items.iter().map(|item| &item[..]);
             match is_set {
-                true => sorted_set(&ty, all, &mut out).expect("a set"),
+                true => sorted_set(&ty, all, &mut SortCost::default(), &mut out).expect("a set"),
                 false => put_list(all, &mut out),
             }
             let element = Arc::new(ty);
@@ -76,7 +76,7 @@ fn values(depth: u32) -> BoxedStrategy<(CqlType, Vec<Vec<u8>>)> {
             let mut out = Vec::new();
             let entries = keys.iter().zip(values.iter().cycle());
             let entries = entries.map(|(key, value)| (&key[..], &value[..]));
-            sorted_map(&key, entries, &mut out).expect("a map");
+            sorted_map(&key, entries, &mut SortCost::default(), &mut out).expect("a map");
             (CqlType::Map { key: key.into(), value: value.into(), frozen: true }, vec![out])
         }),
         (inner(), inner(), any::<bool>()).prop_map(|((a, of_a), (b, of_b), is_udt)| {

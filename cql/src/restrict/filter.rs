@@ -15,6 +15,7 @@
 //! `partition.rs`), which index serves which (`indexed.rs`), whether a row satisfies a filter
 //! (`model/src/read/filter.rs`).
 
+use model::ordered::TypeWork;
 use model::read::{Filter, FilterTarget, Like, Operator};
 use model::schema::{Analysis, Column, ColumnKind, Table};
 
@@ -131,8 +132,9 @@ impl FilterTemplate {
 
     /// The values of an IN in order: so a row's value is searched among them.
     fn in_order(&self, mut values: Vec<Box<[u8]>>) -> Result<Vec<Box<[u8]>>> {
-        let mut cost = SortCost::of(&self.column.ty);
-        values.iter().try_for_each(|value| cost.add(value))?;
+        let (ty, mut cost) = (&self.column.ty, SortCost::default());
+        let of_type = TypeWork::of(ty);
+        values.iter().try_for_each(|value| cost.add((ty, of_type), value))?;
         self.column.ty.sort(&mut values);
         Ok(values)
     }

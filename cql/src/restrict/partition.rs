@@ -17,6 +17,7 @@
 use std::borrow::Cow;
 
 use model::key::put_partition_key;
+use model::ordered::TypeWork;
 use model::schema::{ColumnKind, Table};
 use model::{CqlType, Token, TokenRange, ordered};
 
@@ -214,9 +215,9 @@ pub(crate) fn for_each_key(
 /// Sorts the values of one column by its type, and keeps the first of those that are equal.
 fn in_order(values: &mut Vec<Vec<Cow<'_, [u8]>>>, ty: &CqlType) -> Result<()> {
     let mut keyed = Vec::with_capacity(values.len());
-    let mut cost = SortCost::of(ty);
+    let (of_type, mut cost) = (TypeWork::of(ty), SortCost::default());
     for value in values.drain(..) {
-        cost.add(&value[0])?;
+        cost.add((ty, of_type), &value[0])?;
         let mut order = Vec::new();
         ordered::encode(ty, &value[0], &mut order)?;
         keyed.push((order, value));

@@ -11,7 +11,7 @@
 
 use std::borrow::Cow;
 
-use model::key::check_clustering_form;
+use model::key::{check_clustering_form, check_missing_bytes};
 use model::limits::KEY_BYTES_MAX;
 use model::ordered::{AFTER, encode_component, put_null};
 use model::read::Slice;
@@ -374,8 +374,10 @@ pub struct RowKey {
     pub clustering: Vec<u8>,
     /// The values as written, where the clustering key does not keep that (`Written`).
     pub written: Vec<u8>,
-    /// Bytes of the values in wire form, as they come back: with all fields of their types.
+    /// Bytes of the values in wire form.
     bytes: usize,
+    /// Bytes of the fields that they lack: they come back with all that their types have.
+    missing_bytes: usize,
 }
 
 impl RowKey {
@@ -383,12 +385,14 @@ impl RowKey {
         self.clustering.clear();
         self.written.clear();
         self.bytes = 0;
+        self.missing_bytes = 0;
     }
 
     /// Appends the value of the next column.
     fn put(&mut self, column: &Column, value: &[u8], work: &ExpressionWork) -> Result<()> {
         let missing_bytes = work.take_key(&column.ty, value)?;
-        self.bytes = self.bytes.saturating_add(value.len()).saturating_add(missing_bytes);
+        self.bytes += value.len();
+        self.missing_bytes = self.missing_bytes.saturating_add(missing_bytes);
         Written::put(column, value, &mut self.written);
         Ok(encode_component(&column.ty, column.descending, value, &mut self.clustering)?)
     }
@@ -408,6 +412,7 @@ impl RowKey {
         if self.bytes > KEY_BYTES_MAX {
             return Err(too_long_key(self.bytes));
         }
+        check_missing_bytes(self.missing_bytes)?;
         Ok(check_clustering_form(self.clustering.len())?)
     }
 }

@@ -24,12 +24,14 @@ use crate::{Error, Result};
 pub struct Reader<'a> {
     rest: &'a [u8],
     flip: u8,
+    /// Bytes that may still be made of it: of a whole key no more than a cell has.
+    spare: usize,
 }
 
 impl<'a> Reader<'a> {
     /// At the first byte of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Reader { rest: bytes, flip: 0 }
+        Reader { rest: bytes, flip: 0, spare: CELL_BYTES_MAX }
     }
 
     /// What has not been read.
@@ -71,10 +73,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends the wire form of the next component to `out`. One that would be longer than a cell may be has none: its
-/// types have got thousands of fields since it was written.
+/// Appends the wire form of the next component to `out`. All components of a reader together are refused if they would
+/// be longer than a cell may be: their types have got thousands of fields since they were written.
 pub fn decode(ty: &CqlType, from: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<()> {
-    get(ty, from, out.len().saturating_add(CELL_BYTES_MAX), out)
+    let end = out.len().saturating_add(from.spare);
+    get(ty, from, end, out)?;
+    from.spare = end - out.len();
+    Ok(())
 }
 
 /// Appends the wire form of the next component, or of a part of one that ends at `end` at the latest.

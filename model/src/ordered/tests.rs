@@ -334,6 +334,11 @@ fn a_value_whose_type_has_grown_by_thousands_of_fields_is_refused() {
     let refused = decode(&grown(60_000), &mut Reader::new(&form), &mut back).expect_err("2 GB");
     assert!(refused.to_string().starts_with("a key or an element has more than"), "{refused}");
     assert!(back.len() <= CELL_BYTES_MAX + (256 << 10), "{} bytes", back.len());
+    // All columns of a key together.
+    let (twice, mut back) = (form.repeat(2), Vec::new());
+    let (mut reader, ty) = (Reader::new(&twice), grown(300));
+    reader.component(&ty, false, &mut back).expect("10 MB");
+    assert!(reader.component(&ty, false, &mut back).is_err(), "20 MB");
     assert_eq!(
         FormWork::of(&grown(60_000), &list_of_short(8_000)).missing_bytes(),
         8_000 * 59_999 * 4

@@ -376,7 +376,7 @@ impl Operator {
 
     /// The type of a value that a filter on a column of type `ty` compares with: where it looks at elements, that of an
     /// element, key or value.
-    fn type_of_value(self, ty: &CqlType, index: usize) -> &CqlType {
+    pub(crate) fn type_of_value(self, ty: &CqlType, index: usize) -> &CqlType {
         if !ty.is_multi_cell() && !self.is_of_elements() {
             return ty;
         }
@@ -391,7 +391,11 @@ impl Operator {
 
     /// What bringing the values of a column of type `ty` into ordered form takes beside their bytes, of those that it
     /// compares: these are its cells.
-    fn form_work<'r>(self, ty: &CqlType, mut values: impl Iterator<Item = &'r [u8]>) -> u64 {
+    pub(crate) fn form_work<'r>(
+        self,
+        ty: &CqlType,
+        mut values: impl Iterator<Item = &'r [u8]>,
+    ) -> u64 {
         if !ty.is_multi_cell() {
             return values.next().map_or(0, |value| self.form_work_of_value(ty, value));
         }

@@ -146,7 +146,7 @@ fn what_tuples_lack_counts() {
         assert!((23_000..33_000).contains(&work), "{work} units: {write}");
         let (refused, work) = bind(write, &long);
         let refused = refused.expect_err(write).to_string();
-        let of_key = refused.starts_with("Key length of 64")
+        let of_key = refused.starts_with("The tuples and user types of a key lack")
             || refused.starts_with("a value takes more than");
         assert!(
             of_key || refused.starts_with("a key or an element has more"),

@@ -225,10 +225,13 @@ fn kept(put: Result<()>, term: &mut Vec<u8>) -> Result<&[u8]> {
     Ok(term)
 }
 
-/// Whether values of the type may have no component.
+/// Whether values of the type may have no component, since it would be too long.
 fn may_be_too_long(ty: &CqlType) -> bool {
     let is_long = matches!(ty, CqlType::Varint | CqlType::Decimal);
-    is_long || ty.parts().into_iter().any(may_be_too_long)
+    // Values that lack fields, and vectors in vectors, may have too long a form.
+    let may_grow = matches!(ty, CqlType::Tuple(_) | CqlType::Vector { .. } | CqlType::Custom(_))
+        || matches!(ty, CqlType::Udt { definition, .. } if !definition.ended);
+    is_long || may_grow || ty.parts().into_iter().any(may_be_too_long)
 }
 
 /// The first bytes behind a term.
