@@ -227,11 +227,11 @@ impl Term {
             Kind::UnorderedMarker(marker) => match env.marker(*marker) {
                 Evaluated::Bytes(Cow::Borrowed(bytes)) => {
                     env.work().take_sort(bytes.len())?;
-                    Ok(Evaluated::Bytes(normalized(&self.ty, bytes)?))
+                    Ok(Evaluated::Bytes(normalized(&self.ty, bytes, env.work())?))
                 }
                 Evaluated::Bytes(Cow::Owned(bytes)) => {
                     env.work().take_sort(bytes.len())?;
-                    Ok(Evaluated::made(normalized(&self.ty, &bytes)?.into_owned()))
+                    Ok(Evaluated::made(normalized(&self.ty, &bytes, env.work())?.into_owned()))
                 }
                 missing => Ok(missing),
             },

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cql::expr::function::{UserFunctions, failure};
-use cql::expr::normalized;
+use cql::expr::{ExpressionWork, normalized};
 use model::CqlType;
 use model::schema::{FunctionLanguage, UserFunction};
 
@@ -166,10 +166,11 @@ impl UserFunctions for Functions {
 fn checked(ty: &CqlType, value: Vec<u8>) -> Result<Vec<u8>, Failed> {
     let wrong = |error: &dyn Display| format!("the result is no {ty}: {error}");
     ty.validate(&value).map_err(|error| wrong(&error))?;
-    let ordered = match normalized(ty, &value).map_err(|error| wrong(&error))? {
-        Cow::Borrowed(_) => None,
-        Cow::Owned(ordered) => Some(ordered),
-    };
+    let ordered =
+        match normalized(ty, &value, &ExpressionWork::default()).map_err(|error| wrong(&error))? {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(ordered) => Some(ordered),
+        };
     Ok(ordered.unwrap_or(value))
 }
 

@@ -128,9 +128,12 @@ impl ColumnTest<'_> {
             });
         }
         let ty = self.part.ty(&column.ty)?;
-        if let (Part::Key(_), false) = (self.part, column.ty.is_multi_cell()) {
-            // All keys are compared with that one.
-            check_form_work(cells().map(|cell| FormWork::of(&column.ty, cell.value).units()))?;
+        if let (Part::Key(key), CqlType::Map { key: of_keys, frozen, .. }) = (self.part, &column.ty)
+        {
+            // All keys of one that is frozen are compared with that one.
+            let of_cells = cells().filter(|_| *frozen);
+            let of_cells = of_cells.map(|cell| FormWork::of(&column.ty, cell.value).units());
+            check_form_work(of_cells.chain([FormWork::of(of_keys, key).units()]))?;
         }
         let current = self.part.value(&column.ty, cells())?;
         self.compare(ty, current.as_deref())

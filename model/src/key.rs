@@ -11,8 +11,8 @@
 //! The partition key's form is what the token is made of, so it can never change. A clustering key
 //! of a table without clustering columns is empty. The static row has no clustering key at all.
 
-use crate::limits::{CLUSTERING_FORM_BYTES_MAX, KEY_BYTES_MAX, KEY_MISSING_BYTES_MAX};
-use crate::ordered::{self, AFTER, FormWork, Reader};
+use crate::limits::{CLUSTERING_FORM_BYTES_MAX, KEY_BYTES_MAX};
+use crate::ordered::{self, AFTER, Reader};
 use crate::schema::Table;
 use crate::types::current_form;
 use crate::{Error, Result};
@@ -102,29 +102,13 @@ pub fn put_clustering<'v>(
 ) -> Result<()> {
     let start = out.len();
     for (column, value) in table.clustering().iter().zip(values) {
-        let missing = match column.ty.is_scalar() {
-            true => 0,
-            false => FormWork::of(&column.ty, value).missing_bytes(),
-        };
         if value.len() > KEY_BYTES_MAX {
             return Err(too_long(value.len()));
         }
-        check_missing_bytes(missing)?;
         ordered::encode_component(&column.ty, column.descending, value, out)?;
         check_clustering_form(out.len() - start)?;
     }
     Ok(())
-}
-
-/// Refuses a clustering key whose tuples and user types lack fields of so many bytes: it comes back with them.
-pub fn check_missing_bytes(bytes: usize) -> Result<()> {
-    if bytes <= KEY_MISSING_BYTES_MAX {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "The tuples and user types of a key lack fields of {bytes} bytes, more than maximum of {KEY_MISSING_BYTES_MAX}: \
-         write them with all their fields"
-    )))
 }
 
 /// Refuses a clustering key that has so many bytes in the form by which rows are ordered.

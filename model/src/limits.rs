@@ -5,9 +5,9 @@
 /// Longest serialised partition key; and of a row of a table all clustering values together, of a view each of them: in
 /// bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
-/// Bytes of the fields that the tuples and user types of a clustering key lack, of a view of each of its values: they
-/// come back with all fields that their types have, four bytes for each that is null.
-pub const KEY_MISSING_BYTES_MAX: usize = 4 << 20;
+/// Bytes of the fields that the tuples and user types of a clustering key lack when it is written: they come back with
+/// all fields that their types have, four bytes for each that is null.
+pub const KEY_MISSING_BYTES_MAX: usize = 64 << 10;
 /// Longest clustering key of a row in the form by which rows are ordered, in bytes. Of texts of zeros it has twice as
 /// many as the values, and a view has the keys of its table and one value more.
 pub const CLUSTERING_FORM_BYTES_MAX: usize = 416 << 10;

@@ -133,7 +133,7 @@ impl Build {
             Build::Tuple(_) | Build::Udt(..) => unreachable!("done above"),
         }
         // A value may have many sets, each of them a term.
-        env.work().take_bytes(cost.missing_bytes())?;
+        env.work().take_sorted(&cost)?;
         Ok(out)
     }
 

@@ -106,17 +106,12 @@ impl<T> Sorted<T> {
 #[derive(Default)]
 pub(crate) struct SortCost {
     /// The squares of the bytes of values that have decimals.
-    decimals: u64,
+    pub(super) decimals: u64,
     /// Bytes of the fields that tuples and user types end before.
-    missing_bytes: usize,
+    pub(super) missing_bytes: usize,
 }
 
 impl SortCost {
-    /// Bytes of the fields that the values lack.
-    pub(super) fn missing_bytes(&self) -> usize {
-        self.missing_bytes
-    }
-
     /// Counts a value of this type that is to be ordered.
     pub(crate) fn add(&mut self, (ty, of_type): (&CqlType, TypeWork), value: &[u8]) -> Result<()> {
         if of_type.has_decimals {
@@ -175,9 +170,16 @@ pub(crate) fn sorted_map<'v>(
     Ok(())
 }
 
-/// A valid value with its sets and maps in order.
-pub fn normalized<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
-    Order::of(ty).normalized(value, &mut SortCost::default())
+/// A valid value with its sets and maps in order. What that takes beside their bytes is counted.
+pub fn normalized<'v>(
+    ty: &CqlType,
+    value: &'v [u8],
+    work: &ExpressionWork,
+) -> Result<Cow<'v, [u8]>> {
+    let mut cost = SortCost::default();
+    let sorted = Order::of(ty).normalized(value, &mut cost)?;
+    work.take_sorted(&cost)?;
+    Ok(sorted)
 }
 
 /// Where a type has sets and maps, whose items are in order. It is found once: a value may have millions of elements,
@@ -363,6 +365,10 @@ mod tests {
 
     use super::*;
 
+    fn in_order<'v>(ty: &CqlType, value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
+        normalized(ty, value, &ExpressionWork::default())
+    }
+
     fn int(n: i32) -> Vec<u8> {
         n.to_be_bytes().to_vec()
     }
@@ -377,9 +383,9 @@ mod tests {
     fn sets_are_sorted_by_type_and_have_nothing_twice() {
         let ty = CqlType::Set { element: Arc::new(CqlType::Int), frozen: true };
         let sent = list(&[int(2), int(-1), int(2)]);
-        assert_eq!(normalized(&ty, &sent).unwrap().as_ref(), list(&[int(-1), int(2)]));
+        assert_eq!(in_order(&ty, &sent).unwrap().as_ref(), list(&[int(-1), int(2)]));
         let sorted = list(&[int(-1), int(2)]);
-        assert!(matches!(normalized(&ty, &sorted).unwrap(), Cow::Borrowed(_)));
+        assert!(matches!(in_order(&ty, &sorted).unwrap(), Cow::Borrowed(_)));
     }
 
     /// Before: the type of the elements was walked for each of them: a list of a million short tuples whose type has
@@ -393,7 +399,7 @@ mod tests {
         let ty = CqlType::List { element: Arc::new(tuple), frozen: true };
         let short: Vec<u8> = (-1i32).to_be_bytes().to_vec();
         let value = list(&vec![short; 1_000]);
-        let (steps, same) = crate::steps::steps_of(|| normalized(&ty, &value).expect("a list"));
+        let (steps, same) = crate::steps::steps_of(|| in_order(&ty, &value).expect("a list"));
         assert_eq!(same, value);
         assert!(steps < 2_000, "{steps} types were looked at");
     }
@@ -407,8 +413,8 @@ mod tests {
         let ty = CqlType::List { element: Arc::new(set), frozen: true };
         let short: Vec<u8> = (-1i32).to_be_bytes().to_vec();
         let of = |sets: usize| list(&vec![list(&vec![short.clone(); 40]); sets]);
-        normalized(&ty, &of(2)).expect("19 MB of nulls");
-        let refused = normalized(&ty, &of(1_000)).expect_err("10 GB").to_string();
+        in_order(&ty, &of(2)).expect("19 MB of nulls");
+        let refused = in_order(&ty, &of(1_000)).expect_err("10 GB").to_string();
         assert!(refused.starts_with("the tuples of one collection or IN lack"), "{refused}");
     }
 
@@ -463,6 +469,6 @@ mod tests {
             field
         };
         let sent = inner(&[int(2), int(1)]);
-        assert_eq!(normalized(&ty, &sent).unwrap().as_ref(), inner(&[int(1), int(2)]));
+        assert_eq!(in_order(&ty, &sent).unwrap().as_ref(), inner(&[int(1), int(2)]));
     }
 }

@@ -141,7 +141,7 @@ impl Compiler<'_> {
             ty @ CqlType::Tuple(parts) => {
                 let bytes = literal::tuple_of_text(&literal.text, parts.iter(), ty)?;
                 ty.validate(&bytes)?;
-                normalized(ty, &bytes)?.into_owned()
+                normalized(ty, &bytes, &self.collected.work)?.into_owned()
             }
             ty => literal::constant(literal, ty, &to.name)?,
         };

@@ -27,6 +27,8 @@
 //! cells put together      the bytes / 16
 //! a list, a map           the bytes that are put together of parts
 //! a bound set or map      16 for each byte; of a thread beside the core 1
+//!                         + (bytes of a decimal in it)² / 128, of such a thread / 2048; 1 for each field that
+//!                         tuples and user types in it end before
 //! a bound value           as a copy, for each marker of its name but the first
 //! a stamp of an element   8
 //! a partition written to  32
@@ -54,6 +56,7 @@ use std::cell::Cell;
 use model::CqlType;
 use model::ordered::{FormWork, TypeWork, work_of_decimal};
 
+use super::collection::SortCost;
 use super::function::{Effort, Function};
 use crate::bind::BoundOn;
 use crate::error::{Error, Result};
@@ -74,6 +77,11 @@ const COLLECTION_BYTES_PER_UNIT: u64 = 16;
 const COPIED_BYTES_PER_UNIT: u64 = 4;
 /// The ordered form of a key of fewer bytes is counted with the row or element that has the key.
 const SHORT_KEY_BYTES: usize = 32;
+/// How much of the square of the bytes of a decimal is a unit where it is put into order, as
+/// `model/src/ordered/work.rs` has it.
+const DECIMAL_BYTES_SQUARED_PER_UNIT: u64 = 128;
+/// Bytes of a field that is null.
+const NULL_FIELD_BYTES: usize = 4;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
 /// How much of the square of the bytes of long numbers is a unit.
@@ -303,6 +311,12 @@ impl ExpressionWork {
     /// Counts bytes of sets and maps before they are put into order.
     pub(crate) fn take_sort(&self, bytes: usize) -> Result<()> {
         self.take((bytes as u64).saturating_mul(self.of_long_work(SORTED_UNITS_PER_BYTE)))
+    }
+
+    /// Counts what putting sets and maps into order has taken beside their bytes, which is bounded for each value.
+    pub(super) fn take_sorted(&self, cost: &SortCost) -> Result<()> {
+        let of_decimals = self.of_long_work(cost.decimals / DECIMAL_BYTES_SQUARED_PER_UNIT);
+        self.take(of_decimals.saturating_add((cost.missing_bytes / NULL_FIELD_BYTES) as u64))
     }
 
     /// Counts the digits of a number before they are read.

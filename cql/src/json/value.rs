@@ -87,7 +87,7 @@ impl<'r> Reading<'r> {
         if is_ordered(ty) {
             self.work.take_sort(out.len())?;
         }
-        match normalized(ty, &out) {
+        match normalized(ty, &out, self.work) {
             Ok(Cow::Owned(sorted)) => Ok(Some(sorted)),
             Ok(Cow::Borrowed(_)) => Ok(Some(out)),
             Err(error) => Err(JsonError::Invalid(error)),

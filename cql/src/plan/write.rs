@@ -460,6 +460,10 @@ impl WritePlan {
         if self.table.is_dense() {
             check_not_empty(&self.table, key)?;
         }
+        if self.change != RowChange::DeleteRows {
+            // One that was written before its types grew can still be deleted.
+            key.check_missing_bytes()?;
+        }
         let mut head = RowHead::bare(stamp.timestamp);
         match self.change {
             RowChange::Insert => head.marker = Some(stamp.life()),

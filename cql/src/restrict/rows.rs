@@ -11,8 +11,8 @@
 
 use std::borrow::Cow;
 
-use model::key::{check_clustering_form, check_missing_bytes};
-use model::limits::KEY_BYTES_MAX;
+use model::key::check_clustering_form;
+use model::limits::{KEY_BYTES_MAX, KEY_MISSING_BYTES_MAX};
 use model::ordered::{AFTER, encode_component, put_null};
 use model::read::Slice;
 use model::row::Written;
@@ -412,8 +412,19 @@ impl RowKey {
         if self.bytes > KEY_BYTES_MAX {
             return Err(too_long_key(self.bytes));
         }
-        check_missing_bytes(self.missing_bytes)?;
         Ok(check_clustering_form(self.clustering.len())?)
+    }
+
+    /// Refuses a key that is to be written, and comes back much longer than it was sent.
+    pub fn check_missing_bytes(&self) -> Result<()> {
+        if self.missing_bytes <= KEY_MISSING_BYTES_MAX {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "The tuples and user types of a key lack fields of {} bytes, more than maximum of {KEY_MISSING_BYTES_MAX}: \
+             write them with all their fields",
+            self.missing_bytes
+        )))
     }
 }
 

@@ -280,7 +280,8 @@ impl<'a> ResultEncoder<'a> {
         let wanted = &self.selection.wanted;
         let columns = &self.table.clustering()[..wanted.clustering];
         let written = row.and_then(|row| row.written());
-        self.clustering.decode(columns, clustering, written)?;
+        // A key whose types have grown may be thousands of times as long as it is stored.
+        self.work.take_collected(self.clustering.decode(columns, clustering, written)?)?;
         if let Some(mut grouping) = self.grouping.take() {
             let flow = self.take_into(&mut grouping, (partition, stored_key), clustering, row);
             self.grouping = Some(grouping);

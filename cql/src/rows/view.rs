@@ -165,24 +165,24 @@ pub(super) struct ClusteringValues {
 }
 
 impl ClusteringValues {
-    /// Decodes the values of these leading clustering columns; none without a key.
+    /// Decodes the values of these leading clustering columns; none without a key. Gives how many bytes they have.
     pub(super) fn decode(
         &mut self,
         columns: &[Column],
         key: Option<&[u8]>,
         written: Option<Written<'_>>,
-    ) -> Result<()> {
+    ) -> Result<usize> {
         self.bytes.clear();
         self.spans.clear();
         // `count(*)` wants none: no reader is made.
-        let Some(key) = key.filter(|_| !columns.is_empty()) else { return Ok(()) };
+        let Some(key) = key.filter(|_| !columns.is_empty()) else { return Ok(0) };
         let mut reader = ClusteringReader::new(key, written);
         for column in columns {
             let start = self.bytes.len();
             let has_value = reader.next(column, &mut self.bytes)?;
             self.spans.push(has_value.then_some((start, self.bytes.len())));
         }
-        Ok(())
+        Ok(self.bytes.len())
     }
 
     fn get(&self, index: usize) -> Option<&[u8]> {

@@ -8,7 +8,7 @@
 //! Units are those of `cql/src/expr/work.rs`: 1 to 5 ns. Not here: what the bytes of a value take, which is little.
 
 use super::number::NUMBER_BYTES_MAX;
-use crate::limits::{KEY_BYTES_MAX, KEY_MISSING_BYTES_MAX};
+use crate::limits::KEY_BYTES_MAX;
 use crate::types::{
     CqlType, CustomType, Elements, collection_elements, tuple_fields, vector_elements,
 };
@@ -26,10 +26,9 @@ const DYNAMIC_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a field that is null, as a value has it.
 const NULL_FIELD_BYTES: u64 = 4;
 
-/// What the value of one clustering column takes at most, in units.
-pub(crate) const WORK_OF_KEY_MAX: u64 = (KEY_BYTES_MAX / DECIMAL_BYTES_MAX + 1) as u64
-    * work_of_decimal(DECIMAL_BYTES_MAX)
-    + KEY_MISSING_BYTES_MAX as u64 / NULL_FIELD_BYTES;
+/// What the decimals of a key take at most, in units: its values have no more than 65,535 bytes together.
+pub(crate) const WORK_OF_KEY_MAX: u64 =
+    (KEY_BYTES_MAX / DECIMAL_BYTES_MAX + 1) as u64 * work_of_decimal(DECIMAL_BYTES_MAX);
 
 /// What a type says of bringing its values into ordered form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

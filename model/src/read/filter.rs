@@ -248,10 +248,17 @@ impl Filter {
                 let value = key::partition_key_value(partition.key, columns, index.into())?;
                 Ok(form_work(&column.ty, value))
             }
-            FilterTarget::Clustering(_) => {
-                // A byte of a decimal has more than two digits, and the key a byte for each digit and for each null.
-                let bytes = clustering.map_or(0, <[u8]>::len);
-                Ok((work_of_decimal(bytes / 2) + bytes as u64).min(WORK_OF_KEY_MAX))
+            FilterTarget::Clustering(index) => {
+                let Some(clustering) = clustering else { return Ok(0) };
+                // A byte of a decimal has more than two digits, and the key a byte for each digit.
+                let of_digits = work_of_decimal(clustering.len() / 2).min(WORK_OF_KEY_MAX);
+                if !TypeWork::of(&column.ty).has_fields {
+                    return Ok(of_digits);
+                }
+                // With fields that its types have got since it may be thousands of times as long.
+                let mut value = Vec::new();
+                key::clustering_value(table, clustering, index.into(), &mut value)?;
+                Ok(of_digits.saturating_add(value.len() as u64))
             }
             FilterTarget::Value(id) => {
                 let cells = row_of(column, partition, row).into_iter().flat_map(|row| row.cells());

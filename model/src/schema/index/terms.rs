@@ -5,7 +5,8 @@
 //! entry of a map          component of the key, component of the value
 //! ```
 //!
-//! 1. Whatever a relation accepts has a term in the ranges that [`Index::lookup`] gives for it; the property test says so.
+//! 1. Whatever a relation accepts has a term in the ranges that [`Index::lookup`] gives for it; the property test says
+//!    so.
 //! 2. A term has at most [`TERM_BYTES_MAX`] bytes: of a longer one the first, for all that begin so.
 //! 3. Dead cells have no term. An expiring one has, even when it is over: candidates are judged when they are read.
 //! 4. A number of too many digits has no component. All such numbers have one term, which every lookup among numbers of
@@ -31,9 +32,9 @@ const UNKNOWN: &[u8] = &[0];
 impl Index {
     /// Gives each term by which this row is found; the same one perhaps more than once.
     ///
-    /// Without `clustering` these are the terms of the partition: of its key, and of `row`, its static row. With it they
-    /// are those of a row. The row need not be reconciled: what it says is a superset of what is to be seen. `give` may
-    /// break it off: then no more terms are made.
+    /// Without `clustering` these are the terms of the partition: of its key, and of `row`, its static row. With it
+    /// they are those of a row. The row need not be reconciled: what it says is a superset of what is to be seen.
+    /// `give` may break it off: then no more terms are made.
     pub fn terms(
         &self,
         table: &Table,
