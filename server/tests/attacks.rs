@@ -528,9 +528,9 @@ fn tuples_and_user_types_that_lack_their_fields_are_refused() {
     assert_eq!(client.query(&format!("CREATE TYPE ks.wide ({})", fields.join(","))), "RESULT");
     let table = "CREATE TABLE ks.s (k int PRIMARY KEY, s set<frozen<wide>>)";
     assert_eq!(client.query(table), "RESULT");
-    for first in [0, 300, 600, 900] {
+    for first in [0, 250, 500, 750] {
         let update = "UPDATE ks.s SET s = s + ? WHERE k = 1";
-        assert_eq!(client.bound(update, &[&short(first..first + 300)]), "RESULT");
+        assert_eq!(client.bound(update, &[&short(first..first + 250)]), "RESULT");
     }
     let answer = client.query("SELECT s FROM ks.s WHERE k = 1");
     assert!(answer.contains("a collection has more than 67108864 bytes"), "{answer}");
