@@ -5,8 +5,8 @@
 //! ```
 //!
 //! 1. A function sees its arguments and nothing else: no files, no clock, no random numbers, nothing of earlier calls.
-//! 2. A call ends within its limits (`limits.rs`), whatever the body does: in instructions, in memory, in time. A core does
-//!    nothing else meanwhile, so they are small.
+//! 2. A call ends within its limits (`limits.rs`), whatever the body does: in instructions, in memory, in time. A core
+//!    does nothing else meanwhile, so they are small.
 //! 3. What comes back is checked: it is a value of the function's type. Its sets and maps are put into order.
 //! 4. So do all calls together that a core makes before it does something else: of one row, one statement.
 //! 5. Those that were used last are kept, within a bound in bytes: also those whose call failed, so that a body that

@@ -176,6 +176,7 @@ pub fn normalized<'v>(
     value: &'v [u8],
     work: &ExpressionWork,
 ) -> Result<Cow<'v, [u8]>> {
+    work.take_types(ty)?;
     let mut cost = SortCost::default();
     let sorted = Order::of(ty).normalized(value, &mut cost)?;
     work.take_sorted(&cost)?;

@@ -26,9 +26,10 @@
 //!                         + (bytes of a decimal in it)² / 128, and 4 for each type in its type
 //! cells put together      the bytes / 16
 //! a list, a map           the bytes that are put together of parts
-//! a bound set or map      16 for each byte; of a thread beside the core 1
-//!                         + (bytes of a decimal in it)² / 128, of such a thread / 2048; 1 for each field that
-//!                         tuples and user types in it end before
+//! a bound set or map      16 for each byte; of a thread beside the core 1; 4 for each type in its type
+//!                         + (bytes of an element or key with decimals)² / 128, of such a thread / 2048; 1 for each
+//!                         field that tuples and user types in it end before
+//! the key of a row        the bytes / 16 of its leading columns that a SELECT reads, as they come back
 //! a bound value           as a copy, for each marker of its name but the first
 //! a stamp of an element   8
 //! a partition written to  32

@@ -83,7 +83,6 @@ impl<'r> Reading<'r> {
         if ty.is_scalar() {
             return Ok(Some(out));
         }
-        self.work.take_types(ty)?;
         if is_ordered(ty) {
             self.work.take_sort(out.len())?;
         }

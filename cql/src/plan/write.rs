@@ -93,7 +93,9 @@ impl Named<'_> {
                 self.row.check_bytes()?;
                 NamedRows::One
             } else {
-                NamedRows::Several(plan.rows.rows(&plan.table, bindings)?)
+                let rows = plan.rows.rows(&plan.table, bindings)?;
+                rows.iter().try_for_each(RowKey::check_bytes)?;
+                NamedRows::Several(rows)
             };
         }
         match &self.rows {
@@ -376,6 +378,7 @@ impl WritePlan {
         bindings.work.take_rows(rows.len())?;
         for row in rows {
             row.check_bytes()?;
+            row.check_missing_bytes()?;
             let clustering = Some(&row.clustering[..]);
             bytes += put_list_changes(&self.row_lists, clustering, stamp, bindings, mutation)?;
             let counters = &self.row_counters;

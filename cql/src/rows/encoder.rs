@@ -11,8 +11,8 @@
 //! 3. `finish` ends the last group, and brings rows of several partitions into their order.
 //!
 //! Invariants: all that is written stands behind `start`; a result has no more than `RESULT_BYTES_MAX`
-//! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing is
-//! taken after it.
+//! bytes, or those that its owner has for it ([`ResultEncoder::set_bytes_max`]); the first error is kept, and nothing
+//! is taken after it.
 //!
 //! Not here: which rows are read and where a page ends (`engine`), the state of a group (`encoder/grouping.rs`), the
 //! frame around the rows (`frame/response/result.rs`).

@@ -349,8 +349,8 @@ fn bits_of_a_condition_that_mean_nothing_are_refused() {
     Conditions::parse(&bytes).expect("without them it is one");
 }
 
-/// Before: the decimals of the key in `m[?]` counted as nothing, and those of values as their bytes: 64 of 16 KiB took a
-/// core 0.25 s in one step.
+/// Before: the decimals of the key in `m[?]` counted as nothing, and those of values as their bytes: 64 of 16 KiB took
+/// a core 0.25 s in one step.
 #[test]
 fn what_a_condition_brings_into_order_has_a_limit() {
     let decimals = CqlType::List { element: CqlType::Decimal.into(), frozen: true };

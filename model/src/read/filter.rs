@@ -112,8 +112,8 @@ pub struct Filter {
     /// The ordered forms of the values, from [`into_form`](Filter::into_form) on; none if none is needed. Clones share
     /// them.
     ordered: Arc<[OrderedForm]>,
-    /// Whether bringing values of rows into ordered form may take long ([`FormWork`]).
-    may_take_long: bool,
+    /// What bringing values of rows into ordered form may take; nothing if they are not.
+    of_type: TypeWork,
 }
 
 impl Filter {
@@ -124,8 +124,8 @@ impl Filter {
         values: Vec<Box<[u8]>>,
         analysis: Analysis,
     ) -> Filter {
-        let (ordered, may_take_long) = (Arc::default(), false);
-        Filter { target, operator, values, analysis, ordered, may_take_long }
+        let (ordered, of_type) = (Arc::default(), TypeWork::default());
+        Filter { target, operator, values, analysis, ordered, of_type }
     }
 
     /// The column that it looks at, if the table has it.
@@ -149,7 +149,7 @@ impl Filter {
                 ty.map_or(OrderedForm::Unmade, |ty| OrderedForm::of(ty, value))
             });
             self.ordered = forms.collect();
-            self.may_take_long = TypeWork::of(ty).has_more_than_bytes();
+            self.of_type = TypeWork::of(ty);
         }
         self
     }
@@ -229,7 +229,7 @@ impl Filter {
     /// Whether comparing a row with it may take long ([`form_work`](Filter::form_work)).
     #[inline]
     pub fn may_take_long(&self) -> bool {
-        self.may_take_long
+        self.of_type.has_more_than_bytes()
     }
 
     /// What bringing the values of the row that it compares into ordered form takes at most beside their bytes, in
@@ -252,7 +252,7 @@ impl Filter {
                 let Some(clustering) = clustering else { return Ok(0) };
                 // A byte of a decimal has more than two digits, and the key a byte for each digit.
                 let of_digits = work_of_decimal(clustering.len() / 2).min(WORK_OF_KEY_MAX);
-                if !TypeWork::of(&column.ty).has_fields {
+                if !self.of_type.has_fields {
                     return Ok(of_digits);
                 }
                 // With fields that its types have got since it may be thousands of times as long.

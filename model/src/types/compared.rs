@@ -26,7 +26,7 @@ pub struct Compared<'v> {
 pub(crate) enum OrderedForm {
     /// It was not made.
     Unmade,
-    /// The value has none: it is a number that is too long.
+    /// The value has none: it is a number that is too long, or its form would be.
     Missing,
     /// The bytes of the form.
     Made(Box<[u8]>),

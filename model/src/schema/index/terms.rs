@@ -9,8 +9,8 @@
 //!    so.
 //! 2. A term has at most [`TERM_BYTES_MAX`] bytes: of a longer one the first, for all that begin so.
 //! 3. Dead cells have no term. An expiring one has, even when it is over: candidates are judged when they are read.
-//! 4. A number of too many digits has no component. All such numbers have one term, which every lookup among numbers of
-//!    any length asks for beside its own.
+//! 4. A number of too many digits has no component, nor has a value whose form would be too long. All such values have
+//!    one term, which every lookup among values that may be such asks for beside its own.
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +52,8 @@ impl Index {
                 let put = self.put(&column.ty, value, &mut term);
                 let _ = give(kept(put, &mut term)?);
             }
+            // The tombstone of a row is not found by its key.
+            (ColumnKind::Clustering, Some(_)) if row.is_some_and(is_tombstone) => {}
             (ColumnKind::Clustering, Some(clustering)) => {
                 let mut value = Vec::new();
                 let at = usize::from(column.position);
@@ -116,7 +118,7 @@ impl Index {
             return Ok(None);
         }
         let mut terms = match self.ranges(&parts, operator, values) {
-            // Nothing is known of what compares with a number of too many digits.
+            // Nothing is known of what compares with a value that has no component.
             Err(Error::Invalid(_)) => return Ok(None),
             terms => terms?,
         };
@@ -204,6 +206,12 @@ impl Index {
         cell.put_element(ty, &mut value)?;
         self.put(ty, &value, out)
     }
+}
+
+/// Whether the row says nothing but that it is deleted.
+fn is_tombstone(row: RowRef<'_>) -> bool {
+    let head = row.head();
+    !head.deletion.is_none() && head.marker.is_none() && row.cells().next().is_none()
 }
 
 /// Whether there is a value in the cell, as far as the cell itself says.
