@@ -68,6 +68,10 @@ impl Life<'_> {
             let was_built = self.built.contains(&view.id);
             let now_s = self.node.now_s();
             let mut found = self.found(&view)?;
+            if now_s != self.node.now_s() {
+                // A second has passed while it was read: what expired in it may be gone.
+                continue;
+            }
             found.retain(|(key, _)| matches!(key[&k][..], [one] if keys.contains(&one)));
             let seen = |key: &u8| (vec![*key], facts.seen((number, *key), now_s));
             let wanted = wanted(&view, self.base(number), &keys.iter().map(seen).collect());
