@@ -96,7 +96,7 @@ pub enum BoundOn {
     /// The core: what it takes long for is counted before it is done.
     #[default]
     Core,
-    /// A thread beside the core, which may put long sets and maps into order.
+    /// A thread beside the core, which may put long sets and maps into order, and read long numbers.
     ThreadBeside,
 }
 

@@ -8,7 +8,7 @@
 //! Not here: limits of what is stored, of cells, keys and types (`model/src/limits.rs`), limits of a core
 //! (`server/src/limits.rs`), limits that an operator sets (`guardrails.rs`).
 
-use model::limits::{COLUMNS_MAX, MUTATION_BYTES_MAX, TYPE_DEPTH_MAX};
+use model::limits::{COLLECTED_BYTES_MAX, COLUMNS_MAX, MUTATION_BYTES_MAX, TYPE_DEPTH_MAX};
 
 /// The largest frame body, counted uncompressed. Cassandra's `native_transport_max_frame_size`.
 pub const FRAME_BODY_BYTES_MAX: u32 = 16 << 20;
@@ -87,12 +87,13 @@ pub const PAGE_BYTES: u64 = 1 << 20;
 pub const PAGE_ANSWER_BYTES: usize = 4 << 20;
 /// Most properties of a statement, and entries of one property that is a map: each is compared with all before it.
 pub const PROPERTIES_MAX: usize = 1000;
-/// The squares of the lengths, in bytes, of the values with decimals that one set, map or IN puts into order, added up,
-/// at most. A decimal is ordered by its digits, which takes time with the square of its length.
+/// The squares of the lengths, in bytes, of the values with decimals that all sets and maps of one value, or one IN,
+/// put into order, added up, at most. A decimal is ordered by its digits, which takes time with the square of its
+/// length.
 pub const DECIMALS_SORT_COST_MAX: u64 = 1 << 31;
-/// Bytes of the fields that tuples and user types of one set, map or IN end before, as if each had a null for them, at
-/// most: these are put into order.
-pub const MISSING_FIELD_BYTES_MAX: usize = 32 << 20;
+/// Fields that tuples and user types end before, in all sets and maps of one value, or in one IN, at most: a null for
+/// each is put into order, of tuples.
+pub const MISSING_FIELDS_MAX: u64 = 8 << 20;
 /// Bytes that describe the columns of a result, or the markers of a statement. User types are written out for each
 /// column, so that a short statement can ask for a description of any length.
 pub const DESCRIPTION_BYTES_MAX: usize = 2 << 20;
@@ -131,6 +132,11 @@ pub const SUM_NUMBER_BYTES_MAX: usize = 5 << 10;
 const _: () = assert!(model::limits::TYPE_BYTES_MAX < DESCRIPTION_BYTES_MAX, "a column fits");
 // A statement does not take more than a result may.
 const _: () = assert!(STATEMENT_MEMORY_BYTES_MAX <= RESULT_BYTES_MAX);
+const _: () = assert!(COLLECTED_BYTES_MAX == RESULT_BYTES_MAX, "what is longer is in no result");
+const _: () = assert!(
+    MISSING_FIELDS_MAX < EXPRESSION_WORK_MAX,
+    "what is counted behind it is bounded before"
+);
 const _: () = assert!(BATCH_WARN_BYTES < BATCH_BYTES_MAX);
 const _: () = assert!(PAGE_BYTES < PAGE_ANSWER_BYTES as u64);
 // A page has space for a row that is many times as long as what ends it.

@@ -65,8 +65,8 @@ pub const CONDITIONS_MAX: usize = 1 << 10;
 /// Bytes that one of them compares, of its values and what is stored: it is judged in one step. Texts and blobs, which
 /// are compared as they lie, do not count.
 pub const CONDITION_COMPARED_BYTES_MAX: usize = 1 << 20;
-/// Most work of the filters on one row, in units of `cql/src/expr/work.rs`: they bring the decimals of the row into
-/// order in one step, which takes a core some 60 ms.
+/// Most work of the filters on one row, and of one condition, in units of `cql/src/expr/work.rs`: they bring decimals,
+/// and the fields that tuples lack, into order in one step, which takes a core some 60 ms.
 pub const FILTER_WORK_MAX: u64 = 32 << 20;
 /// Largest single cell value, in bytes. No key or element comes back longer, whatever fields its types have got since.
 pub const CELL_BYTES_MAX: usize = MUTATION_BYTES_MAX - (64 << 10);

@@ -33,7 +33,7 @@ mod work;
 
 pub use decode::{Reader, decode};
 pub(crate) use work::WORK_OF_KEY_MAX;
-pub use work::{FormWork, TypeWork, work_of_decimal};
+pub use work::{DECIMAL_BYTES_SQUARED_PER_UNIT, FormWork, TypeWork, work_of_decimal};
 
 use crate::limits::{FORM_BYTES_BESIDE, FORM_GROWTH_MAX};
 use crate::types::{CqlType, UserType, collection_elements, tuple_fields, vector_elements};
@@ -53,7 +53,8 @@ pub(crate) const TEXT_END_BYTES: usize = 2;
 pub const AFTER: u8 = 0xFF;
 
 /// The most bytes that the form of a value has: what is made of a value of so many bytes. Most have about as many,
-/// texts of zeros twice as many. A tuple that ends before its last fields has a null for each of these.
+/// texts of zeros twice as many. A tuple that ends before its last fields has a null for each of these, and a vector in
+/// vectors a byte for each.
 pub fn form_bytes_max(value_bytes: usize) -> usize {
     value_bytes.saturating_mul(FORM_GROWTH_MAX).saturating_add(FORM_BYTES_BESIDE)
 }
@@ -120,8 +121,8 @@ fn put(ty: &CqlType, value: &[u8], form_end: usize, out: &mut Vec<u8>) -> Result
 #[cold]
 fn too_long_form() -> Error {
     Error::invalid(format!(
-        "a value takes more than {FORM_GROWTH_MAX} times its bytes where it is put into order: write its tuples with \
-         all their fields"
+        "a value takes more than {FORM_GROWTH_MAX} times its bytes and {FORM_BYTES_BESIDE} where it is put into order: \
+         write its tuples with all their fields, or nest vectors less"
     ))
 }
 

@@ -26,7 +26,7 @@ use model::types::{Compared, collection_elements, tuple_fields};
 
 use super::work::{ExpressionWork, OrderWork};
 use crate::error::{Error, Result};
-use crate::limits::{DECIMALS_SORT_COST_MAX, MISSING_FIELD_BYTES_MAX};
+use crate::limits::{DECIMALS_SORT_COST_MAX, MISSING_FIELDS_MAX};
 use crate::steps::step;
 
 /// Whether a value of the type has sets or maps anywhere in it.
@@ -107,8 +107,8 @@ impl<T> Sorted<T> {
 pub(crate) struct SortCost {
     /// The squares of the bytes of values that have decimals.
     pub(super) decimals: u64,
-    /// Bytes of the fields that tuples and user types end before.
-    pub(super) missing_bytes: usize,
+    /// Fields that tuples and user types end before.
+    pub(super) missing_fields: u64,
 }
 
 impl SortCost {
@@ -124,10 +124,10 @@ impl SortCost {
             ));
         }
         if of_type.has_fields {
-            let missing = FormWork::of(ty, value).missing_bytes();
-            self.missing_bytes = self.missing_bytes.saturating_add(missing);
+            let missing = FormWork::of(ty, value).missing_fields();
+            self.missing_fields = self.missing_fields.saturating_add(missing);
         }
-        match self.missing_bytes > MISSING_FIELD_BYTES_MAX {
+        match self.missing_fields > MISSING_FIELDS_MAX {
             true => Err(Error::invalid(
                 "the tuples of one collection or IN lack too many fields to be put into order: give fewer, or whole ones",
             )),
@@ -265,7 +265,7 @@ pub(super) fn key_type(ty: &CqlType) -> &CqlType {
 }
 
 /// The path of the element with this key, a value of `ty`, where it is stored by element; `None` if no element can have
-/// such a key: a number that is too long.
+/// such a key: a number that is too long, or a value whose form would be.
 pub(crate) fn path_of(ty: &CqlType, key: &[u8], work: &ExpressionWork) -> Result<Option<Vec<u8>>> {
     work.take_form(ty, key)?;
     let mut path = Vec::with_capacity(key.len() + 4);

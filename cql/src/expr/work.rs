@@ -55,7 +55,7 @@
 use std::cell::Cell;
 
 use model::CqlType;
-use model::ordered::{FormWork, TypeWork, work_of_decimal};
+use model::ordered::{DECIMAL_BYTES_SQUARED_PER_UNIT, FormWork, TypeWork, work_of_decimal};
 
 use super::collection::SortCost;
 use super::function::{Effort, Function};
@@ -78,11 +78,6 @@ const COLLECTION_BYTES_PER_UNIT: u64 = 16;
 const COPIED_BYTES_PER_UNIT: u64 = 4;
 /// The ordered form of a key of fewer bytes is counted with the row or element that has the key.
 const SHORT_KEY_BYTES: usize = 32;
-/// How much of the square of the bytes of a decimal is a unit where it is put into order, as
-/// `model/src/ordered/work.rs` has it.
-const DECIMAL_BYTES_SQUARED_PER_UNIT: u64 = 128;
-/// Bytes of a field that is null.
-const NULL_FIELD_BYTES: usize = 4;
 /// Bytes that the scale of a decimal takes at the front of its value.
 const SCALE_BYTES: usize = 4;
 /// How much of the square of the bytes of long numbers is a unit.
@@ -94,8 +89,8 @@ const SORTED_UNITS_PER_BYTE: u64 = 16;
 /// A thread beside the core may put so many times as much into order, and read the digits of so many times as many
 /// numbers.
 const BESIDE_SHARE: u64 = 16;
-/// How much of the square of the digits of a number, times [`BESIDE_SHARE`], is a unit: 15 ms for 100,000.
-const SQUARED_DIGITS_PER_UNIT: u64 = 1000 * BESIDE_SHARE;
+/// How much of the square of the digits of a number is a unit: 15 ms for 100,000.
+const SQUARED_DIGITS_PER_UNIT: u64 = 1000;
 /// Bytes of the digits that a series computes with beside those of the number.
 const SERIES_GUARD_BYTES: u64 = 64;
 /// Bytes of a number that a series computes with at most: 1000 digits, as `function/real.rs` has it.
@@ -262,7 +257,7 @@ impl ExpressionWork {
         self.take((pieces as u64).saturating_mul(UNITS_PER_PIECE))
     }
 
-    /// Counts the bytes of one of them, which is copied.
+    /// Counts the bytes of such a stretch, which is copied.
     pub(crate) fn take_piece_bytes(&self, bytes: usize) -> Result<()> {
         self.take(bytes as u64 / COPIED_BYTES_PER_UNIT)
     }
@@ -311,19 +306,19 @@ impl ExpressionWork {
 
     /// Counts bytes of sets and maps before they are put into order.
     pub(crate) fn take_sort(&self, bytes: usize) -> Result<()> {
-        self.take((bytes as u64).saturating_mul(self.of_long_work(SORTED_UNITS_PER_BYTE)))
+        self.take((bytes as u64).saturating_mul(self.weighed(SORTED_UNITS_PER_BYTE)))
     }
 
     /// Counts what putting sets and maps into order has taken beside their bytes, which is bounded for each value.
     pub(super) fn take_sorted(&self, cost: &SortCost) -> Result<()> {
-        let of_decimals = self.of_long_work(cost.decimals / DECIMAL_BYTES_SQUARED_PER_UNIT);
-        self.take(of_decimals.saturating_add((cost.missing_bytes / NULL_FIELD_BYTES) as u64))
+        let of_decimals = self.weighed(cost.decimals / DECIMAL_BYTES_SQUARED_PER_UNIT);
+        self.take(of_decimals.saturating_add(cost.missing_fields))
     }
 
     /// Counts the digits of a number before they are read.
     pub(crate) fn take_digits(&self, digits: usize) -> Result<()> {
         let squared = (digits as u64).saturating_pow(2);
-        self.take(squared.saturating_mul(self.of_long_work(BESIDE_SHARE)) / SQUARED_DIGITS_PER_UNIT)
+        self.take(self.weighed(squared / SQUARED_DIGITS_PER_UNIT))
     }
 
     /// Counts the types in a type that is walked.
@@ -331,8 +326,8 @@ impl ExpressionWork {
         self.take(OrderWork::of(ty).of_type())
     }
 
-    /// What so many units count as that a thread beside the core may have more of.
-    fn of_long_work(&self, units: u64) -> u64 {
+    /// What so many units count as on this thread: a sixteenth beside the core.
+    fn weighed(&self, units: u64) -> u64 {
         match self.bound_on {
             BoundOn::Core => units,
             BoundOn::ThreadBeside => units / BESIDE_SHARE,
@@ -398,22 +393,22 @@ fn work_of_copy(ty: &CqlType, value: &[u8]) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrderWork {
     compares_bytes: bool,
-    of_type: TypeWork,
+    type_work: TypeWork,
 }
 
 impl OrderWork {
     pub(crate) fn of(ty: &CqlType) -> OrderWork {
-        OrderWork { compares_bytes: ty.compares_bytes(), of_type: TypeWork::of(ty) }
+        OrderWork { compares_bytes: ty.compares_bytes(), type_work: TypeWork::of(ty) }
     }
 
     /// Whether values of the type have decimals in them.
     pub(crate) fn has_decimals(self) -> bool {
-        self.of_type.has_decimals
+        self.type_work.has_decimals
     }
 
     /// What the parts of a value take beside its bytes, of a type that may have such.
     fn of_parts(self, ty: &CqlType, value: &[u8]) -> FormWork {
-        match self.of_type.has_more_than_bytes() {
+        match self.type_work.has_more_than_bytes() {
             true => FormWork::of(ty, value),
             false => FormWork::default(),
         }
@@ -421,13 +416,13 @@ impl OrderWork {
 
     /// What making this for a type takes, in units: user types in user types may have tens of thousands of fields.
     pub(crate) fn of_type(self) -> u64 {
-        self.of_type.types * UNITS_PER_TYPE
+        self.type_work.types * UNITS_PER_TYPE
     }
 
     /// What bringing a value into that form takes, in units.
     pub(crate) fn of_form(self, ty: &CqlType, value: &[u8]) -> u64 {
         let bytes = value.len() as u64;
-        let of_parts = match (self.of_type.has_decimals, self.of_type.has_fields) {
+        let of_parts = match (self.type_work.has_decimals, self.type_work.has_fields) {
             (true, true) => work_of_decimal(value.len()).max(FormWork::of(ty, value).units()),
             (true, false) => work_of_decimal(value.len()),
             (false, true) => FormWork::of(ty, value).units(),

@@ -441,7 +441,6 @@ impl WritePlan {
             return Ok(None);
         }
         let Some(row) = named.rows(self, bindings)?.first() else { return Ok(Some(Vec::new())) };
-        row.check_bytes()?;
         Ok(Some(row.clustering.clone()))
     }
 }

@@ -377,7 +377,6 @@ impl WritePlan {
         }
         bindings.work.take_rows(rows.len())?;
         for row in rows {
-            row.check_bytes()?;
             row.check_missing_bytes()?;
             let clustering = Some(&row.clustering[..]);
             bytes += put_list_changes(&self.row_lists, clustering, stamp, bindings, mutation)?;

@@ -278,7 +278,8 @@ impl RowChoice {
                     // Known before the copy: a long value is repeated for each of the others.
                     let bytes = values.iter().map(|value| value.len()).sum::<usize>();
                     let bytes = prefix.bytes.saturating_add(bytes);
-                    // A form may be longer than the values: of tuples that lack fields.
+                    // A form may be longer than the values, of tuples that lack fields; those of zeros have twice the
+                    // bytes.
                     let form_bytes = prefix.clustering.len() / 2;
                     if bytes > KEY_BYTES_MAX {
                         match too_long {

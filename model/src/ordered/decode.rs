@@ -5,11 +5,11 @@
 //! 1. `Reader::component` reads one clustering column: NULL, which is never inverted, or a component in the column's
 //!    direction.
 //! 2. `decode` reads the marker EMPTY or VALUE, and then the body by its type, as `ordered.rs` has it.
-//! 3. Collections, tuples and user types call `decode` for their parts, and write the counts and lengths of the wire
-//!    form.
+//! 3. Collections, tuples and user types call `get` for their parts, and write the counts and lengths of the wire form.
 //!
-//! Invariants: any bytes give a value or `Error::Malformed`, since a client's paging state may hold any; a type is as
-//! deep as the limit of types at most, and so is the recursion.
+//! Invariants: any bytes give a value or `Error::Malformed`, since a client's paging state may hold any, or
+//! `Error::Invalid` where the value would have more than [`CELL_BYTES_MAX`] bytes; a type is as deep as the limit of
+//! types at most, and so is the recursion.
 //!
 //! Not here: the form itself and the way there (`ordered.rs`), numbers of any length (`number.rs`), classes that are no
 //! type of CQL (`composite.rs`).

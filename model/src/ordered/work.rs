@@ -14,7 +14,7 @@ use crate::types::{
 };
 
 /// How much of the square of the bytes of a decimal is a unit.
-const SQUARED_BYTES_PER_UNIT: u64 = 128;
+pub const DECIMAL_BYTES_SQUARED_PER_UNIT: u64 = 128;
 /// Bytes of the longest decimal that has an ordered form, with its scale. A longer one is refused before its digits are
 /// found, and counts as one of so many bytes.
 const DECIMAL_BYTES_MAX: usize = NUMBER_BYTES_MAX + 4;
@@ -75,14 +75,14 @@ fn is_dynamic(ty: &CqlType) -> bool {
 
 /// What finding the digits of a decimal of so many bytes takes, in units, however long it is.
 pub const fn work_of_decimal(bytes: usize) -> u64 {
-    (bytes as u64).saturating_pow(2) / SQUARED_BYTES_PER_UNIT
+    (bytes as u64).saturating_pow(2) / DECIMAL_BYTES_SQUARED_PER_UNIT
 }
 
 /// What bringing one value into ordered form takes beside its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FormWork {
     /// Finding the digits of its decimals, in units.
-    digits: u64,
+    decimal_units: u64,
     /// Fields of tuples and user types that it ends before: a unit each. The form has a null for each of a tuple, and
     /// what is made of the form has one for all.
     missing_fields: u64,
@@ -98,7 +98,12 @@ impl FormWork {
 
     /// All of it, in units.
     pub fn units(self) -> u64 {
-        self.digits.saturating_add(self.missing_fields)
+        self.decimal_units.saturating_add(self.missing_fields)
+    }
+
+    /// Fields of tuples and user types that the value ends before.
+    pub fn missing_fields(self) -> u64 {
+        self.missing_fields
     }
 
     /// Bytes by which the value is longer when it comes back, with all fields of its types.
@@ -130,7 +135,7 @@ impl FormWork {
             }
             CqlType::Custom(_) if is_dynamic(ty) && value.len() > DYNAMIC_BYTES_MAX => {
                 self.add_digits(
-                    value.len() as u64 * DECIMAL_BYTES_MAX as u64 / SQUARED_BYTES_PER_UNIT,
+                    value.len() as u64 * DECIMAL_BYTES_MAX as u64 / DECIMAL_BYTES_SQUARED_PER_UNIT,
                 );
             }
             CqlType::Custom(class) => {
@@ -159,7 +164,7 @@ impl FormWork {
     }
 
     fn add_digits(&mut self, units: u64) {
-        self.digits = self.digits.saturating_add(units);
+        self.decimal_units = self.decimal_units.saturating_add(units);
     }
 }
 

@@ -25,13 +25,13 @@ pub fn collected<'r>(
         };
         if let Some(key) = key {
             put_item(&mut out, |out| cell.put_element(key, out))?;
-            // A path may come back thousands of times as long, with all fields that its type has by now.
-            if out.len() > COLLECTED_BYTES_MAX {
-                return Err(too_long());
-            }
         }
         if has_value {
             put_value(&mut out, cell.value)?;
+        }
+        // A path may come back thousands of times as long, with all fields that its type has by now.
+        if out.len() > COLLECTED_BYTES_MAX {
+            return Err(too_long());
         }
     }
     out[..4].copy_from_slice(&count.to_be_bytes());
@@ -62,8 +62,7 @@ fn fields_collected<'r>(
 #[cold]
 fn too_long() -> Error {
     Error::invalid(format!(
-        "a collection has more than {COLLECTED_BYTES_MAX} bytes with all the fields that its types have by now: select \
-         its elements one by one"
+        "a collection has more than {COLLECTED_BYTES_MAX} bytes when it is put together: select its elements one by one"
     ))
 }
 

@@ -118,8 +118,8 @@ fn is_searched_by_bytes(ty: &CqlType) -> bool {
     ty.equals_by_bytes() && !ty.is_integer()
 }
 
-/// Whether a value is the same as one of `sorted`, which are in order. `forms` are their ordered forms, one for each, or
-/// empty if none were made.
+/// Whether a value is the same as one of `sorted`, which are in order. `forms` are their ordered forms, one for each,
+/// or empty if none were made.
 pub(crate) fn is_among(
     ty: &CqlType,
     value: &[u8],

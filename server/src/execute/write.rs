@@ -246,7 +246,7 @@ impl Executor {
         self.bound_statement(statement, parameters, bound?, record)
     }
 
-    /// Binds the values of a request. What was looked at is noted, of values that are refused as well.
+    /// Binds the values of a request. If they are refused, what was looked at is noted here; else the caller notes it.
     #[inline]
     pub(super) fn bind_values<'a>(
         &self,
