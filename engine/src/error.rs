@@ -129,6 +129,15 @@ impl Error {
         Error::Corrupt { file: file.into(), offset, what: what.into() }
     }
 
+    /// Why something stored is not read: it is damaged, or whole and takes too much.
+    #[cold]
+    pub(crate) fn of_stored(what: &str, error: &model::Error) -> Error {
+        match error {
+            model::Error::Invalid(why) => Error::invalid(why.clone()),
+            error => Error::corrupt(what, 0, error.to_string()),
+        }
+    }
+
     /// The caller's mistake.
     #[cold]
     pub fn invalid(what: impl Into<Box<str>>) -> Error {

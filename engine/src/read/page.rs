@@ -429,11 +429,7 @@ impl<'r, S: RowSink + ?Sized> Page<'r, S> {
 
     #[cold]
     fn malformed(&self, e: &model::Error) -> Error {
-        if let model::Error::Invalid(why) = e {
-            // It is whole, and takes too much.
-            return Error::invalid(why.clone());
-        }
         let table = format!("{}.{}", self.definition.keyspace, self.definition.name);
-        Error::corrupt(&table, 0, e.to_string())
+        Error::of_stored(&table, e)
     }
 }

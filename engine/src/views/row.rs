@@ -173,11 +173,7 @@ impl<'r> Values<'r> {
 
 #[cold]
 fn damaged(error: model::Error) -> Error {
-    if let model::Error::Invalid(why) = error {
-        // It is whole, and takes too much.
-        return Error::invalid(why);
-    }
-    Error::corrupt("a row of a base", 0, error.to_string())
+    Error::of_stored("a row of a base", &error)
 }
 
 /// When a live cell dies: never, or in a second.

@@ -134,44 +134,55 @@ fn what_tuples_lack_counts() {
         let (taken, work) = db.bind_counted(text, &values, &mut Vec::new());
         (taken.map(drop), work)
     };
-    for write in [
-        "INSERT INTO t (k, c) VALUES (1, ?)",
-        "DELETE FROM t WHERE k = 1 AND c = ?",
-        "DELETE FROM t WHERE k = 1 AND c IN (?, [])",
-        "DELETE FROM t WHERE k = 1 AND c > ?",
-        "UPDATE e SET m[?] = 1 WHERE k = 1",
-        "DELETE m[?] FROM e WHERE k = 1",
+    let (long_form, long_element) =
+        ("a value takes more than 4 times its bytes", "a key or an element has more than");
+    for (write, told) in [
+        ("INSERT INTO t (k, c) VALUES (1, ?)", long_form),
+        ("DELETE FROM t WHERE k = 1 AND c = ?", long_form),
+        ("DELETE FROM t WHERE k = 1 AND c IN (?, [])", long_form),
+        ("DELETE FROM t WHERE k = 1 AND c > ?", long_form),
+        ("UPDATE e SET m[?] = 1 WHERE k = 1", long_element),
+        ("DELETE m[?] FROM e WHERE k = 1", long_element),
     ] {
         let (taken, work) = bind(write, &few);
         assert_eq!(taken, Ok(()), "{write}");
         assert!((23_000..33_000).contains(&work), "{work} units: {write}");
         let (refused, work) = bind(write, &long);
         let refused = refused.expect_err(write).to_string();
-        let of_key = refused.starts_with("The tuples and user types of a key lack")
-            || refused.starts_with("a value takes more than");
-        assert!(
-            of_key || refused.starts_with("a key or an element has more"),
-            "{write}: {refused}"
-        );
+        assert!(refused.starts_with(told), "{write}: {refused}");
         assert!(work > 15_000_000, "{work} units: {write}");
     }
     let millions = short_tuples(1 << 20);
-    for (rows, many) in [
-        ("c = ?", &millions),
-        ("c > ?", &millions),
-        ("c IN (?, [])", &long),
-        ("v > ?", &millions),
-        ("v IN (?, [])", &millions),
+    let many_fields = "the tuples of one collection or IN lack too many fields";
+    for (rows, many, told) in [
+        ("c = ?", &millions, TOO_MUCH_WORK),
+        ("c > ?", &millions, TOO_MUCH_WORK),
+        ("c IN (?, [])", &long, long_form),
+        ("v > ?", &millions, TOO_MUCH_WORK),
+        ("v IN (?, [])", &millions, many_fields),
     ] {
         let text = format!("SELECT k FROM t WHERE k = 1 AND {rows} ALLOW FILTERING");
         db.run(&text, &bound(&[Value::Bytes(&few)])).expect(rows);
         let refused = db.run(&text, &bound(&[Value::Bytes(many)])).expect_err(rows).to_string();
-        let is_told = [
-            TOO_MUCH_WORK,
-            "the tuples of one collection or IN lack too many fields",
-            "a value takes more than 4 times its bytes",
-        ];
-        assert!(is_told.iter().any(|told| refused.starts_with(told)), "{rows}: {refused}");
+        assert!(refused.starts_with(told), "{rows}: {refused}");
+    }
+}
+
+/// `CLUSTERING_FORM_BYTES_MAX`: also where nothing else is asked of a key, since its row is deleted.
+#[test]
+fn a_key_with_a_long_form_is_refused() {
+    let fields = vec!["int"; 2_000].join(", ");
+    let list = format!("frozen<list<frozen<tuple<{fields}>>>>");
+    let mut db = Database::with(&format!("k int, c {list}, PRIMARY KEY (k, c)"));
+    for (count, is_refused) in [(200, false), (220, true)] {
+        for rows in ["c = ?", "c IN (?, [])"] {
+            let text = format!("DELETE FROM t WHERE k = 1 AND {rows}");
+            let refused = db.run(&text, &bound(&[Value::Bytes(&short_tuples(count))])).err();
+            let told = refused.as_ref().is_some_and(|error| {
+                error.to_string().contains("in the form by which rows are ordered is longer")
+            });
+            assert_eq!(told, is_refused, "{count} {rows}: {refused:?}");
+        }
     }
 }
 
