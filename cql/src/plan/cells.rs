@@ -381,7 +381,7 @@ impl<'p> Paths<'p> {
         let missing_bytes = self.work.take_key_of(self.order_work, self.ty, key)?;
         if key.len().saturating_add(missing_bytes) > CELL_BYTES_MAX {
             return Err(Error::invalid(format!(
-                "a key or an element has more than {CELL_BYTES_MAX} bytes with all the fields of its types: write it with them"
+                "a key or an element has more than {CELL_BYTES_MAX} bytes with all the fields of its types"
             )));
         }
         let mut bytes = Vec::with_capacity(key.len() + 4);

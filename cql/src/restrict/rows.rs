@@ -422,8 +422,8 @@ impl RowKey {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "The tuples and user types of a key lack fields of {} bytes, more than maximum of {KEY_MISSING_BYTES_MAX}: \
-             write them with all their fields",
+            "The tuples and user types of a key lack fields of {} bytes, more than maximum of \
+             {KEY_MISSING_BYTES_MAX}",
             self.missing_bytes
         )))
     }

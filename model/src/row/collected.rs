@@ -29,8 +29,8 @@ pub fn collected<'r>(
         if has_value {
             put_value(&mut out, cell.value)?;
         }
-        // A path may come back thousands of times as long, with all fields that its type has by now.
-        if out.len() > COLLECTED_BYTES_MAX {
+        // A path may come back thousands of times as long, with all fields that its type has by now. Lists have none.
+        if key.is_some() && out.len() > COLLECTED_BYTES_MAX {
             return Err(too_long());
         }
     }
@@ -85,6 +85,8 @@ fn put_item(out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::cell::Life;
     use crate::schema::ColumnId;
@@ -136,6 +138,22 @@ mod tests {
         let few = collected(&ty, std::iter::repeat_n(cell, 200)).expect("48 MB").expect("a set");
         assert_eq!(few.len(), 4 + 200 * (4 + 5 + 59_999 * 4));
         let refused = collected(&ty, std::iter::repeat_n(cell, 1 << 20)).expect_err("240 GB");
+        assert!(refused.to_string().starts_with("a collection has more than"), "{refused}");
+    }
+
+    /// A list of a row is as long as it was written. Once, such a list was refused to the functions that count it.
+    #[test]
+    fn a_list_is_as_long_as_its_row_and_a_map_is_not() {
+        let (int, blob) = (Arc::new(CqlType::Int), Arc::new(CqlType::Blob));
+        let list = CqlType::List { element: blob.clone(), frozen: false };
+        let map = CqlType::Map { key: int, value: blob, frozen: false };
+        let value = vec![7; COLLECTED_BYTES_MAX / 4];
+        let path = [0x40, 0x80, 0, 0, 1];
+        let cell = Cell { path: Some(&path), ..Cell::live(ColumnId(3), 1, &value) };
+        let made = collected(&list, std::iter::repeat_n(cell, 5)).unwrap().expect("a list");
+        assert_eq!(made.len(), 4 + 5 * (4 + value.len()));
+        let refused =
+            collected(&map, std::iter::repeat_n(cell, 4)).expect_err("longer by its keys");
         assert!(refused.to_string().starts_with("a collection has more than"), "{refused}");
     }
 }
