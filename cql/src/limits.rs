@@ -87,12 +87,12 @@ pub const PAGE_BYTES: u64 = 1 << 20;
 pub const PAGE_ANSWER_BYTES: usize = 4 << 20;
 /// Most properties of a statement, and entries of one property that is a map: each is compared with all before it.
 pub const PROPERTIES_MAX: usize = 1000;
-/// The squares of the lengths, in bytes, of the values with decimals that all sets and maps of one value that is bound or
-/// JSON, one of them in a literal, or one IN, put into order, added up, at most. A decimal is ordered by its digits,
-/// which takes time with the square of its length.
+/// The squares of the lengths, in bytes, of the values with decimals that are put into order, added up, at most: those
+/// of all sets and maps of one value that is bound or JSON, of one of them in a literal, or of one IN. A decimal is
+/// ordered by its digits, which takes time with the square of its length.
 pub const DECIMALS_SORT_COST_MAX: u64 = 1 << 31;
-/// Fields that tuples and user types end before, in all sets and maps of one value that is bound or JSON, in one of
-/// them in a literal, or in one IN, at most: a null for each is put into order, of tuples.
+/// Fields that tuples and user types end before, at most: in all sets and maps of one value that is bound or JSON, in
+/// one of them in a literal, or in one IN. A null for each is put into order, of tuples.
 pub const MISSING_FIELDS_MAX: u64 = 8 << 20;
 /// Bytes that describe the columns of a result, or the markers of a statement. User types are written out for each
 /// column, so that a short statement can ask for a description of any length.
