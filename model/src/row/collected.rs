@@ -29,8 +29,9 @@ pub fn collected<'r>(
         if has_value {
             put_value(&mut out, cell.value)?;
         }
-        // A path may come back thousands of times as long, with all fields that its type has by now. Lists have none.
-        if key.is_some() && out.len() > COLLECTED_BYTES_MAX {
+        // A path may come back thousands of times as long, with all fields that its type has by now. A list is as long
+        // as its row, and what is put together is a second copy of it.
+        if out.len() > COLLECTED_BYTES_MAX {
             return Err(too_long());
         }
     }
@@ -62,7 +63,7 @@ fn fields_collected<'r>(
 #[cold]
 fn too_long() -> Error {
     Error::invalid(format!(
-        "a collection has more than {COLLECTED_BYTES_MAX} bytes when it is put together: select its elements one by one"
+        "a collection has more than {COLLECTED_BYTES_MAX} bytes when it is put together: of a set or map, select the elements one by one"
     ))
 }
 
@@ -141,19 +142,20 @@ mod tests {
         assert!(refused.to_string().starts_with("a collection has more than"), "{refused}");
     }
 
-    /// A list of a row is as long as it was written. Once, such a list was refused to the functions that count it.
     #[test]
-    fn a_list_is_as_long_as_its_row_and_a_map_is_not() {
+    fn lists_and_maps_of_too_many_bytes_are_refused() {
         let (int, blob) = (Arc::new(CqlType::Int), Arc::new(CqlType::Blob));
         let list = CqlType::List { element: blob.clone(), frozen: false };
         let map = CqlType::Map { key: int, value: blob, frozen: false };
         let value = vec![7; COLLECTED_BYTES_MAX / 4];
         let path = [0x40, 0x80, 0, 0, 1];
         let cell = Cell { path: Some(&path), ..Cell::live(ColumnId(3), 1, &value) };
-        let made = collected(&list, std::iter::repeat_n(cell, 5)).unwrap().expect("a list");
-        assert_eq!(made.len(), 4 + 5 * (4 + value.len()));
-        let refused =
-            collected(&map, std::iter::repeat_n(cell, 4)).expect_err("longer by its keys");
-        assert!(refused.to_string().starts_with("a collection has more than"), "{refused}");
+        for (ty, bytes_beside) in [(list, 4), (map, 4 + 4 + 4)] {
+            let made = collected(&ty, std::iter::repeat_n(cell, 3)).unwrap().expect("values");
+            assert_eq!(made.len(), 4 + 3 * (bytes_beside + value.len()));
+            // Four quarters, and their lengths beside them.
+            let refused = collected(&ty, std::iter::repeat_n(cell, 4)).expect_err("too long");
+            assert!(refused.to_string().starts_with("a collection has more than"), "{refused}");
+        }
     }
 }
