@@ -20,7 +20,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use model::row::{Purge, RowRef, compact};
+use model::row::{Purge, compact};
 use model::schema::{self, ColumnDrops};
 use model::{Deletion, TokenRange};
 
@@ -341,10 +341,9 @@ impl FlushTarget<'_> {
                         writer.fragment(&change);
                     }
                     Fragment::Row { clustering, row } => {
-                        left.clear();
                         work_bytes += JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len();
-                        if compact(row, deletion.max(in_force), &purge, &mut left) {
-                            let row = RowRef::trusted(&left);
+                        let covering = deletion.max(in_force);
+                        if let Some(row) = compact(row, covering, &purge, &mut left) {
                             self.sampled(|sample| {
                                 sample.see_row(&cursor.head(), Some(clustering), row);
                             });

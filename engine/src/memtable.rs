@@ -430,8 +430,7 @@ fn uncover<'r>(row: RowRef<'r>, covering: Deletion, out: &'r mut Vec<u8>) -> Opt
     if covering.is_none() {
         return Some(row);
     }
-    out.clear();
-    compact(row, covering, &Purge::NOTHING, out).then_some(RowRef::trusted(out))
+    compact(row, covering, &Purge::NOTHING, out)
 }
 
 /// The bytes of a row with the parts that lie beside it: they take a quarter of it at most (`parts.rs`).

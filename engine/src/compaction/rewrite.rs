@@ -367,12 +367,13 @@ impl<'t> PartitionCompactor<'t> {
         self.written = Deletion::NONE;
         self.is_after_row = false;
         self.changed_at.clear();
-        self.row.clear();
-        let keeps = |row| compact(row, head.deletion, &purge, &mut self.row);
-        let has_static = head.static_row.is_some_and(keeps);
+        let static_row = match head.static_row {
+            Some(row) => compact(row, head.deletion, &purge, &mut self.row),
+            None => None,
+        };
         writer.partition(&Head {
             deletion: if self.keeps_tombstone { head.deletion } else { Deletion::NONE },
-            static_row: has_static.then_some(RowRef::trusted(&self.row)),
+            static_row,
             ..*head
         });
         let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());
@@ -417,10 +418,8 @@ impl<'t> PartitionCompactor<'t> {
             }
             Fragment::Row { clustering, row } => {
                 self.is_after_row = true;
-                self.row.clear();
                 let covering = self.partition.max(self.in_force);
-                if compact(row, covering, &self.purge, &mut self.row) {
-                    let row = RowRef::trusted(&self.row);
+                if let Some(row) = compact(row, covering, &self.purge, &mut self.row) {
                     writer.fragment(&Fragment::Row { clustering, row });
                 }
                 JOB_ENTRY_COST_BYTES + clustering.len() + row.bytes().len()

@@ -193,8 +193,8 @@ fn of(timestamp: i64) -> Deletion {
 
 fn seen(row: &[u8], covering: Deletion) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    (!row.is_empty() && compact(RowRef::trusted(row), covering, &Purge::NOTHING, &mut out))
-        .then_some(out)
+    let row = (!row.is_empty()).then(|| RowRef::trusted(row))?;
+    compact(row, covering, &Purge::NOTHING, &mut out).map(|left| left.bytes().to_vec())
 }
 
 type Seen = Vec<(u8, Option<Vec<u8>>, Vec<(u8, Deletion, Option<Vec<u8>>)>)>;

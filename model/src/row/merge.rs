@@ -205,9 +205,23 @@ fn died_s(expiry: Expiry) -> u32 {
     expiry.at_s.saturating_sub(expiry.ttl_s)
 }
 
-/// Appends to `out` what is left of `row` under `covering`; `false` if nothing is.
-pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>, out: &mut Vec<u8>) -> bool {
-    let start = out.len();
+/// What compaction keeps of `row` under `covering`; `None` if that is nothing.
+///
+/// A row of which all is kept is handed back as it is; otherwise the rest is built in `scratch`.
+pub fn compact<'a>(
+    row: RowRef<'a>,
+    covering: Deletion,
+    purge: &Purge<'_>,
+    scratch: &'a mut Vec<u8>,
+) -> Option<RowRef<'a>> {
+    let ends = |drops: &ColumnDrops, cell: &Cell<'_>| drops.ends(cell.column, cell.timestamp);
+    let is_dropped = |cell: &Cell<'_>| purge.drops.is_some_and(|drops| ends(drops, cell));
+    let drops_none = purge.drops.is_none_or(ColumnDrops::is_empty);
+    let is_whole = drops_none || !row.cells().any(|cell| is_dropped(&cell));
+    if covering.is_none() && !row.is_mortal() && is_whole {
+        let empty = !row.has_marker() && row.cells().next().is_none();
+        return (!empty).then_some(row);
+    }
     let mut head = row.head();
     let deletion = covering.max(head.deletion);
     head.marker = head
@@ -217,7 +231,8 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>, out: &mut
     if covering.max(head.deletion) == covering || purge.drops(head.deletion) {
         head.deletion = Deletion::NONE;
     }
-    let mut builder = RowBuilder::begin(out, &head);
+    scratch.clear();
+    let mut builder = RowBuilder::begin(scratch, &head);
     if let Some(written) = row.written() {
         builder.written(written);
     }
@@ -226,8 +241,7 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>, out: &mut
         if covering.covers(&cell) {
             continue;
         }
-        let is_dropped = |drops: &ColumnDrops| drops.ends(cell.column, cell.timestamp);
-        if purge.outlived(cell.timestamp, &cell.life) || purge.drops.is_some_and(is_dropped) {
+        if purge.outlived(cell.timestamp, &cell.life) || is_dropped(&cell) {
             continue;
         }
         if let Life::Expiring(expiry) = cell.life
@@ -239,8 +253,5 @@ pub fn compact(row: RowRef<'_>, covering: Deletion, purge: &Purge<'_>, out: &mut
         builder.cell(&cell);
     }
     let something = !builder.has_no_cells() || head.marker.is_some() || !head.deletion.is_none();
-    if !something {
-        out.truncate(start);
-    }
-    something
+    something.then_some(RowRef::trusted(scratch))
 }

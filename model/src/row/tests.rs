@@ -1,9 +1,11 @@
 //! Properties of rows: round trip, algebra of merge, what readers and compaction keep.
 
 use proptest::prelude::*;
+use uuid::Uuid;
 
 use super::*;
-use crate::schema::ColumnDrops;
+use crate::CqlType;
+use crate::schema::{ColumnDrops, TableBuilder, TableId};
 
 const NOW_S: u32 = 5;
 
@@ -113,8 +115,8 @@ proptest! {
             covered.map_or(Deletion::NONE, |timestamp| Deletion { timestamp, local_s: 1 });
         let purge = Purge { now_s: NOW_S, ..Purge::NOTHING };
         let mut kept = Vec::new();
-        let some = compact(RowRef::trusted(&a), covering, &purge, &mut kept);
-        let after = if some { seen(&kept, covering) } else { None };
+        let left = compact(RowRef::trusted(&a), covering, &purge, &mut kept);
+        let after = left.and_then(|left| seen(left.bytes(), covering));
         prop_assert_eq!(after, seen(&a, covering));
     }
 
@@ -129,8 +131,8 @@ proptest! {
         let mut kept = Vec::new();
         let both = merged(&a, &b);
         let after = match compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept) {
-            true => merged(&kept, &b),
-            false => b,
+            Some(left) => merged(left.bytes(), &b),
+            None => b,
         };
         prop_assert_eq!(seen(&after, Deletion::NONE), seen(&both, Deletion::NONE));
     }
@@ -144,8 +146,8 @@ proptest! {
             drops: None,
         };
         let mut kept = Vec::new();
-        let some = compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept);
-        prop_assert_eq!(some.then(|| says(&kept).2), seen(&a, Deletion::NONE));
+        let left = compact(RowRef::trusted(&a), Deletion::NONE, &purge, &mut kept);
+        prop_assert_eq!(left.map(|left| says(left.bytes()).2), seen(&a, Deletion::NONE));
     }
 
     #[test]
@@ -193,6 +195,37 @@ fn a_plain_cell_in_a_column_with_elements_is_refused() {
     assert_eq!(RowRef::checked(&out), Err(Error::Malformed("row: cells out of order")));
 }
 
+/// A row of which all is kept is not copied; what the copy would hold is the same.
+#[test]
+fn a_row_of_which_all_is_kept_is_handed_back() {
+    let mut t = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
+        .partition_key("p", CqlType::Int)
+        .and_then(|t| t.regular("a", CqlType::Int))
+        .and_then(|t| t.regular("b", CqlType::Int))
+        .and_then(TableBuilder::build)
+        .expect("a sound table");
+    let [a, b] = ["a", "b"].map(|name| t.column(name).expect("it is there").id);
+    let mut whole = Vec::new();
+    let mut builder = RowBuilder::begin(&mut whole, &RowHead::bare(1));
+    builder.cell(&Cell::live(a, 1, b"1"));
+    builder.cell(&Cell::live(b, 1, b"2"));
+    let whole = RowRef::trusted(&whole);
+    let left = |covering, drops: &ColumnDrops| {
+        let (purge, mut kept) = (Purge { drops: Some(drops), ..Purge::NOTHING }, Vec::new());
+        let left = compact(whole, covering, &purge, &mut kept).expect("a live row").bytes();
+        (left.as_ptr() == whole.bytes().as_ptr(), left.to_vec())
+    };
+    let older = Deletion { timestamp: 0, local_s: 0 };
+    assert_eq!(left(Deletion::NONE, &ColumnDrops::of(&t)), (true, whole.bytes().to_vec()));
+    assert_eq!(left(older, &ColumnDrops::of(&t)), (false, whole.bytes().to_vec()));
+    t.drop_column("b", 0).expect("a regular column");
+    assert!(left(Deletion::NONE, &ColumnDrops::of(&t)).0, "b is newer than its drop");
+    t.drop_column("a", 1).expect("a regular column");
+    let mut rest = Vec::new();
+    RowBuilder::begin(&mut rest, &RowHead::bare(1)).cell(&Cell::live(b, 1, b"2"));
+    assert_eq!(left(Deletion::NONE, &ColumnDrops::of(&t)), (false, rest));
+}
+
 /// Found by the simulator: an expired cell became a tombstone, and beat one of its own timestamp that lives longer.
 #[test]
 fn when_a_cell_is_compacted_does_not_decide_who_wins() {
@@ -205,13 +238,14 @@ fn when_a_cell_is_compacted_does_not_decide_who_wins() {
     };
     let (sooner, later) = (cell(10, b"z"), cell(30, b"a"));
     let purge = Purge { now_s: 20, ..Purge::NOTHING };
-    let mut spent = Vec::new();
-    assert!(compact(RowRef::trusted(&sooner), Deletion::NONE, &purge, &mut spent));
+    let mut kept = Vec::new();
+    let spent = compact(RowRef::trusted(&sooner), Deletion::NONE, &purge, &mut kept);
+    let spent = spent.expect("a cell that is dead and not purged").bytes();
     assert!(spent.len() < sooner.len(), "its value is gone");
     let mut scratch = Vec::new();
     for now_s in [5, 20] {
         let seen = visible(
-            RowRef::trusted(&spent),
+            RowRef::trusted(spent),
             Deletion::NONE,
             now_s,
             &ColumnDrops::default(),
@@ -220,7 +254,7 @@ fn when_a_cell_is_compacted_does_not_decide_who_wins() {
         assert!(seen.is_none(), "spent is dead whatever the time");
     }
     let mut both = Vec::new();
-    merge(RowRef::checked(&spent).unwrap(), RowRef::trusted(&later), &mut both);
+    merge(RowRef::checked(spent).unwrap(), RowRef::trusted(&later), &mut both);
     let seen =
         visible(RowRef::trusted(&both), Deletion::NONE, 20, &ColumnDrops::default(), &mut scratch)
             .unwrap();
@@ -244,9 +278,11 @@ fn what_was_written_first_stays_with_the_row_whatever_comes_later() {
         assert_eq!(both.written(), Some(Written { at: 1, values: &[1, 7] }));
         assert_eq!(both.cells().next().map(|cell| cell.timestamp), Some(2));
         let (mut kept, mut scratch) = (Vec::new(), Vec::new());
-        assert!(compact(both, Deletion::NONE, &Purge::NOTHING, &mut kept));
-        assert_eq!(RowRef::trusted(&kept).written(), both.written());
         let covering = Deletion { timestamp: 0, local_s: 0 };
+        for covering in [Deletion::NONE, covering] {
+            let left = compact(both, covering, &Purge::NOTHING, &mut kept).expect("a live row");
+            assert_eq!(left.written(), both.written());
+        }
         let seen =
             visible(both, covering, 5, &ColumnDrops::default(), &mut scratch).expect("a live row");
         assert_eq!(seen.written(), both.written());
