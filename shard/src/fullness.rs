@@ -31,11 +31,9 @@ pub(crate) struct CoreTimes {
     pub(crate) at: Instant,
     /// How long it had worked for clients.
     pub(crate) served: Duration,
-    /// How long its thread had had a processor or waited for one.
-    pub(crate) awake: Duration,
     /// How long it had slept because nothing was to be done, by the clock.
     pub(crate) slept: Duration,
-    /// How long it had looked for work and found none: in `served` and in `awake`, not in `slept`.
+    /// How long it had looked for work and found none: in `served`, not in `slept`.
     pub(crate) spun: Duration,
 }
 
@@ -45,16 +43,30 @@ impl CoreTimes {
         self.served.saturating_sub(then.served).saturating_sub(self.spun_since(then))
     }
 
-    /// How long the core had work since then.
-    fn busy_since(&self, then: &CoreTimes) -> Duration {
-        let whole = self.at.saturating_duration_since(then.at);
-        let did_not_sleep = whole.saturating_sub(self.slept.saturating_sub(then.slept));
-        let busy = self.awake.saturating_sub(then.awake).max(did_not_sleep);
-        busy.saturating_sub(self.spun_since(then))
+    fn slept_since(&self, then: &CoreTimes) -> Duration {
+        self.slept.saturating_sub(then.slept)
     }
 
     fn spun_since(&self, then: &CoreTimes) -> Duration {
         self.spun.saturating_sub(then.spun)
+    }
+}
+
+/// What a core had done when it was judged.
+#[derive(Clone, Copy, Debug)]
+struct Judged {
+    times: CoreTimes,
+    /// How long its thread had had a processor or waited for one, the time that it spun too.
+    awake: Duration,
+}
+
+impl Judged {
+    /// How long the core had work since then.
+    fn busy_since(&self, then: &Judged) -> Duration {
+        let whole = self.times.at.saturating_duration_since(then.times.at);
+        let did_not_sleep = whole.saturating_sub(self.times.slept_since(&then.times));
+        let busy = self.awake.saturating_sub(then.awake).max(did_not_sleep);
+        busy.saturating_sub(self.times.spun_since(&then.times))
     }
 }
 
@@ -65,7 +77,7 @@ pub(crate) struct Fullness {
     /// After how long a core that has time is judged again.
     look_after: Cell<Duration>,
     /// When the core was judged last.
-    judged: Cell<Option<CoreTimes>>,
+    judged: Cell<Option<Judged>>,
 }
 
 impl Default for Fullness {
@@ -76,23 +88,25 @@ impl Default for Fullness {
 }
 
 impl Fullness {
-    /// Whether the core is full, as it was judged last; it is judged when that is due.
-    pub(crate) fn is_full(&self, now: CoreTimes) -> bool {
-        let since = |then: CoreTimes| now.at.saturating_duration_since(then.at);
+    /// Whether the core is full, as it was judged last; it is judged when that is due. `awake` says how long its thread
+    /// has had a processor or waited for one: it asks the kernel, and is asked itself only then.
+    pub(crate) fn is_full(&self, times: CoreTimes, awake: impl FnOnce() -> Duration) -> bool {
+        let since = |then: &Judged| times.at.saturating_duration_since(then.times.at);
         // While no job asked, the core may have become another one.
-        let Some(then) = self.judged.get().filter(|then| since(*then) <= 2 * ROOM_INTERVAL_MAX)
+        let Some(then) = self.judged.get().filter(|then| since(then) <= 2 * ROOM_INTERVAL_MAX)
         else {
             self.is_full.set(false);
             self.look_after.set(ROOM_INTERVAL);
-            self.judged.set(Some(now));
+            self.judged.set(Some(Judged { times, awake: awake() }));
             return false;
         };
-        let whole = since(then);
+        let whole = since(&then);
         let was_full = self.is_full.get();
         let due = if was_full { FULL_INTERVAL } else { self.look_after.get() };
         if whole >= due {
+            let now = Judged { times, awake: awake() };
             let is_busy = now.busy_since(&then) * 100 >= whole * FULL_PERCENT;
-            let serves = now.served_since(&then) * SERVED_DIVISOR >= whole;
+            let serves = times.served_since(&then.times) * SERVED_DIVISOR >= whole;
             let is_full = is_busy && serves;
             if was_full {
                 let longer = (self.look_after.get() * 2).min(ROOM_INTERVAL_MAX);
@@ -110,24 +124,24 @@ mod tests {
     use super::*;
 
     /// A core over some time, in which it served, was awake, slept and spun for so many percent of each moment.
-    struct Core(CoreTimes, Fullness);
+    struct Core(CoreTimes, Duration, Fullness);
 
     impl Core {
         fn new() -> Core {
             let (served, awake, slept, spun) = Default::default();
-            let begin = CoreTimes { at: Instant::now(), served, awake, slept, spun };
-            let core = Core(begin, Fullness::default());
-            assert!(!core.1.is_full(begin), "nothing is known yet");
+            let begin = CoreTimes { at: Instant::now(), served, slept, spun };
+            let core = Core(begin, awake, Fullness::default());
+            assert!(!core.2.is_full(begin, || awake), "nothing is known yet");
             core
         }
 
         fn after(&mut self, time: Duration, [served, awake, slept, spun]: [u32; 4]) -> bool {
             self.0.at += time;
             self.0.served += time * served / 100;
-            self.0.awake += time * awake / 100;
+            self.1 += time * awake / 100;
             self.0.slept += time * slept / 100;
             self.0.spun += time * spun / 100;
-            self.1.is_full(self.0)
+            self.2.is_full(self.0, || self.1)
         }
     }
 
@@ -194,7 +208,7 @@ mod tests {
         let (mut core, mut stood_aside) = (Core::new(), Duration::ZERO);
         let (step, whole) = (FULL_INTERVAL, ROOM_INTERVAL_MAX * 10);
         for _ in 0..(whole.as_micros() / step.as_micros()) {
-            let stands_aside = core.1.is_full.get();
+            let stands_aside = core.2.is_full.get();
             stood_aside += if stands_aside { step } else { Duration::ZERO };
             core.after(step, if stands_aside { [20, 40, 60, 0] } else { [20, 100, 0, 0] });
         }

@@ -49,8 +49,8 @@ use crate::mailbox::Bell;
 use crate::notify::Notify;
 use crate::os::EventFd;
 use crate::os::bridge::{Bridge, EventReader};
-use crate::os::epoll::{Interest, Poller};
-use crate::outstanding;
+use crate::os::epoll::{Interest, Poller, Watch};
+use crate::outstanding::{self, Sleeper};
 use crate::owner::ShardId;
 use crate::runtime::{Runtime, reap, yield_now};
 use crate::stalls::Stalls;
@@ -74,6 +74,7 @@ pub struct Idle {
     me: ShardId,
     bridge: RefCell<Bridge>,
     wake: Arc<Notify>,
+    sleeper: Rc<Sleeper>,
     stop: Rc<Stop>,
     spin: Duration,
     gaps: Gaps,
@@ -119,7 +120,20 @@ impl Idle {
         let last_reap = Cell::new(Instant::now());
         let (gaps, contention) = (Gaps::default(), Contention::new());
         let stalls = runtime.stalls().clone();
-        Ok(Idle { bells, me, bridge, wake, stop, spin, gaps, contention, last_reap, stalls })
+        let sleeper = Rc::new(Sleeper { watch: Watch::of(poller)?, wake: wake.clone() });
+        Ok(Idle {
+            bells,
+            me,
+            bridge,
+            wake,
+            sleeper,
+            stop,
+            spin,
+            gaps,
+            contention,
+            last_reap,
+            stalls,
+        })
     }
 
     /// What tasks of this core notify when the pass has something to do.
@@ -145,7 +159,7 @@ impl Idle {
             InFlight::Disk => REAP_INTERVAL,
             InFlight::Nothing => REAP_INTERVAL_QUIET,
         };
-        if wants_its_rings(now) && now.duration_since(self.last_reap.get()) >= due {
+        if outstanding::wants_rings(now) && now.duration_since(self.last_reap.get()) >= due {
             self.last_reap.set(now);
             self.stalls.executor(reap()).await;
         } else {
@@ -221,7 +235,9 @@ impl Idle {
         self.bell().park();
         if !has_work() {
             self.bridge.borrow_mut().arm().expect("an armed poll fits the ring");
+            outstanding::note_sleeper(Some(self.sleeper.clone()));
             let slept = self.stalls.outside_steps(Instant::now(), self.wake.notified()).await;
+            outstanding::note_sleeper(None);
             outstanding::note_slept_in_executor(slept);
         }
         self.bell().awake();
@@ -266,11 +282,6 @@ fn sleep_at_most(alarm: Option<Duration>, flushed: Flushed) -> Option<Duration> 
         Flushed::All => alarm,
         Flushed::Part => Some(alarm.map_or(RING_RETRY, |alarm| alarm.min(RING_RETRY))),
     }
-}
-
-/// Whether the executor has something that only a turn to its rings ends.
-fn wants_its_rings(now: Instant) -> bool {
-    outstanding::any_operation() || outstanding::next_alarm().is_some_and(|at| at <= now)
 }
 
 /// Whether the poller or the ring knows of something, looking once.

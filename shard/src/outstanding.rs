@@ -18,10 +18,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
+
+use crate::notify::Notify;
+use crate::os::epoll::Watch;
 
 // Of the thread, for glommio polls and wakes tasks with nothing of ours at hand (docs/STYLE.md).
 thread_local! {
@@ -36,6 +40,7 @@ struct Outstanding {
     /// When each sleep under way ends, and its number: two may end at the same moment.
     alarms: RefCell<BTreeSet<(Instant, u64)>>,
     earliest: Cell<Option<Instant>>,
+    sleeper: RefCell<Option<Rc<Sleeper>>>,
     slept: Cell<Duration>,
     slept_in_executor: Cell<Duration>,
     spun: Cell<Duration>,
@@ -50,6 +55,37 @@ pub(crate) fn any_runnable() -> bool {
 /// Whether the executor has I/O of its own under way on this core.
 pub(crate) fn any_operation() -> bool {
     HERE.with(|here| here.operations.get() > 0) || engine::io::in_executor() > 0
+}
+
+/// Whether something waits that only a turn of the executor to its rings ends: its own I/O, or a sleep that is over at
+/// `now`.
+pub(crate) fn wants_rings(now: Instant) -> bool {
+    any_operation() || next_alarm().is_some_and(|at| at <= now)
+}
+
+/// A pass that sleeps in the executor.
+pub(crate) struct Sleeper {
+    /// Readable when the pass has something to do.
+    pub(crate) watch: Watch,
+    /// What wakes the pass.
+    pub(crate) wake: Arc<Notify>,
+}
+
+/// Notes that the pass sleeps in the executor, or that it does no longer.
+pub(crate) fn note_sleeper(sleeper: Option<Rc<Sleeper>>) {
+    HERE.with(|here| here.sleeper.replace(sleeper));
+}
+
+/// Wakes the pass if it sleeps in the executor and has something to do. The executor itself would only do so once it
+/// turns to its rings. A system call if the pass sleeps.
+pub(crate) fn wake_pass() {
+    HERE.with(|here| {
+        if let Some(sleeper) = &*here.sleeper.borrow()
+            && sleeper.watch.is_ready()
+        {
+            sleeper.wake.notify();
+        }
+    });
 }
 
 /// When the first of the sleeps under way ends.

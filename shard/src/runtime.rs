@@ -154,17 +154,17 @@ impl Runtime {
         &self.stalls
     }
 
-    /// Whether this core is full.
-    pub(crate) fn fullness(&self) -> &Fullness {
-        &self.fullness
-    }
-
-    /// What this core has done so far. Two system calls.
+    /// What this core has done so far.
     pub(crate) fn times(&self) -> CoreTimes {
         let ran = self.runtime_of(Group::Requests) + self.runtime_of(Group::Log);
         let served = ran.saturating_sub(outstanding::slept());
-        let (awake, slept) = (self.stalls.awake(), outstanding::slept_anywhere());
-        CoreTimes { at: Instant::now(), served, awake, slept, spun: outstanding::spun() }
+        let (slept, spun) = (outstanding::slept_anywhere(), outstanding::spun());
+        CoreTimes { at: Instant::now(), served, slept, spun }
+    }
+
+    /// Whether this core is full, which it is asked for with its [`times`](Self::times).
+    pub(crate) fn is_full(&self, times: CoreTimes) -> bool {
+        self.fullness.is_full(times, || self.stalls.awake())
     }
 
     /// Runs `future` in the group of `work` until it ends. It starts at the next turn of that group's queue, and each
@@ -237,11 +237,16 @@ impl Runtime {
         u32::try_from(wall.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// Does what [`reap`] does, for this runtime.
-    pub(crate) async fn reap(&self) {
+    /// Lets the other groups run, and comes back. If something waits for the executor's rings at `now`, they are served:
+    /// a task that computes for long and merely yielded would keep them waiting. A pass that sleeps meanwhile, and has
+    /// something to do, is woken.
+    pub(crate) async fn let_others_run(&self, now: Instant) {
         // By hand the disk is served whenever its owner drives it.
-        if let Kind::Core(_) = &self.kind {
-            reap().await;
+        let Kind::Core(_) = &self.kind else { return };
+        outstanding::wake_pass();
+        match outstanding::wants_rings(now) {
+            true => reap().await,
+            false => yield_now().await,
         }
     }
 

@@ -61,7 +61,7 @@ impl Yielder {
         Yielder { shares: Some(shares), ..self }
     }
 
-    /// Ends the slice if it is used up. A clock read, and two system calls a slice: call it every few dozen rows.
+    /// Ends the slice if it is used up. A clock read: call it every few dozen rows.
     pub async fn yield_if_due(&self) {
         if self.slice_began.get().elapsed() >= self.slice.get() {
             self.pause().await;
@@ -71,7 +71,7 @@ impl Yielder {
     /// Ends the slice and returns when the next may begin.
     async fn pause(&self) {
         let (now, ran) = (self.runtime.times(), self.runtime.runtime_of(self.group));
-        let is_full = self.runtime.fullness().is_full(now);
+        let is_full = self.runtime.is_full(now);
         let pause = match self.turn_began.replace(Some((now, ran))) {
             None => Duration::ZERO,
             Some((began, ran_before)) => {
@@ -86,7 +86,7 @@ impl Yielder {
             }
         };
         if pause.is_zero() {
-            self.runtime.reap().await
+            self.runtime.let_others_run(now.at).await
         } else {
             self.runtime.sleep(pause).await
         }

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use engine::io::{Disk, RelPath};
 
 use super::*;
-use crate::limits::WATCH_INTERVAL;
+use crate::limits::{SLICE, WATCH_INTERVAL};
 use crate::mailbox::{Port, mesh};
 use crate::os::epoll::{Interest, Poller};
 use crate::runtime::{CoreConfig, launch, sleep};
@@ -205,4 +205,37 @@ fn a_core_with_operations_that_the_kernel_has_not_taken_sleeps_briefly() {
     assert_eq!(sleep_at_most(None, Flushed::Part), Some(RING_RETRY));
     assert_eq!(sleep_at_most(Some(long), Flushed::Part), Some(RING_RETRY));
     assert_eq!(sleep_at_most(Some(short), Flushed::Part), Some(short));
+}
+
+/// A job that computes only yields while nothing waits for the executor's rings: it wakes the pass itself. Without that
+/// the pass slept until the executor's own preemption, 100 ms and hundreds of slices later.
+#[test]
+fn a_pass_that_sleeps_is_woken_beside_a_job_that_computes() {
+    let core = launch(CoreConfig::new("woken", None), |runtime| async move {
+        let (idle, mut poller, _) = alone(&runtime);
+        let (near, mut far) = UnixStream::pair().unwrap();
+        poller.add(near.as_fd(), 7, Interest::Read).unwrap();
+        let (slices, stop) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
+        let (counted, stopped) = (slices.clone(), stop.clone());
+        let yielder = runtime.yielder(Group::Flush);
+        runtime.spawn(Group::Flush, async move {
+            while !stopped.get() {
+                let began = Instant::now();
+                while began.elapsed() < SLICE {}
+                counted.set(counted.get() + 1);
+                if counted.get() == 5 {
+                    far.write_all(b"a").unwrap();
+                }
+                yielder.yield_if_due().await;
+            }
+        });
+        while !poller.has_ready() {
+            idle.wait(InFlight::Disk, &mut poller, || false).await;
+            poller.poll().unwrap();
+        }
+        stop.set(true);
+        assert!((5..40).contains(&slices.get()), "{} slices", slices.get());
+        idle.close().await;
+    });
+    core.unwrap().join().unwrap().unwrap();
 }

@@ -150,6 +150,23 @@ impl Poller {
     }
 }
 
+/// Tells whether a [`Poller`] would find something, and takes nothing of it.
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    /// Watches the set of `poller`.
+    pub fn of(poller: &Poller) -> io::Result<Watch> {
+        Ok(Watch(poller.epoll.try_clone()?))
+    }
+
+    /// Whether a descriptor of the set became ready that no look has found. A system call.
+    pub fn is_ready(&self) -> bool {
+        let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: the kernel writes one `pollfd`. Whatever it refuses, a look will tell.
+        unsafe { libc::poll(&raw mut asked, 1, 0) != 0 }
+    }
+}
+
 impl AsFd for Poller {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
@@ -187,6 +204,20 @@ mod tests {
         assert!(at_end.readable && at_end.has_ended, "the end is something to read");
         poller.remove(near.as_fd()).unwrap();
         assert_eq!(looked(&mut poller), []);
+    }
+
+    /// A watch sees what a look will find, and leaves it there.
+    #[test]
+    fn a_watch_takes_nothing() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut poller = Poller::new().unwrap();
+        let watch = Watch::of(&poller).unwrap();
+        poller.add(near.as_fd(), 7, Interest::Read).unwrap();
+        assert!(!watch.is_ready());
+        far.write_all(b"a").unwrap();
+        assert!(watch.is_ready() && watch.is_ready());
+        assert_eq!(looked(&mut poller).len(), 1);
+        assert!(!watch.is_ready(), "still unread, yet not a new edge");
     }
 
     /// Asking for space to write reports it at once when there is some.
