@@ -33,9 +33,8 @@ pub const EMPTY_SLICES_AT_ONCE_MAX: u32 = if cfg!(test) { 2 } else { 16 };
 // For such a change a reader counts COVERED_BOUNDS_AT_ONCE_MAX rows: at least as many as slices were passed.
 const _: () = assert!(EMPTY_SLICES_AT_ONCE_MAX <= COVERED_BOUNDS_AT_ONCE_MAX);
 
-/// A longer read is split: with polled completions one request larger than the device's
-/// `max_sectors_kb` has hung (glommio issue 633).
-pub const READ_PART_BYTES_MAX: usize = 128 << 10;
+/// A longer read by the core's own ring is split: no longer than a request of the background.
+pub const READ_PART_BYTES_MAX: usize = BACKGROUND_REQUEST_BYTES_MAX;
 
 /// At most this many files of a core wait for their close on its closing thread, each with a descriptor; more are
 /// closed on the core.
@@ -66,7 +65,7 @@ pub const PATH_BYTES_MAX: usize = 255;
 
 /// No request to the device is larger, in bytes, but a block of the log, which everybody waits for anyway: so long at
 /// most the device is at work for somebody else when a commit or a read comes to it.
-pub const BACKGROUND_REQUEST_BYTES_MAX: usize = 128 << 10;
+pub const BACKGROUND_REQUEST_BYTES_MAX: usize = 256 << 10;
 
 /// An sstable is written in pieces of this.
 pub const SSTABLE_WRITE_BYTES: usize = BACKGROUND_REQUEST_BYTES_MAX;
@@ -133,8 +132,10 @@ pub const WIDE_BLOCKS_MIN: u64 = 8;
 
 /// A walk through an sstable reads this much at first, twice as much every time, and at last the most.
 pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
-/// One device read: what a compaction asks for from the start.
-pub const READ_AHEAD_BYTES_MAX: usize = READ_PART_BYTES_MAX;
+/// What a compaction asks for from the start.
+pub const READ_AHEAD_BYTES_MAX: usize = 128 << 10;
+/// What is read at a time of a file that is checked.
+pub const CHECKED_BYTES: usize = READ_PART_BYTES_MAX;
 /// What reads of keys under way on a shard hold in longer pieces than the first takes at most 1/4 of what the block
 /// cache may hold, beside it: 1/16 of its memory. When that is taken, the pieces of others stay as short as they are.
 pub const KEY_AHEAD_BLOCKS_DIVISOR: u64 = 4;
@@ -210,6 +211,15 @@ pub const VAIN_TRIES_MAX: u32 = 4;
 
 /// Blocks of a file between two tries at most: what becomes compressible again is noticed within as many.
 pub const UNTRIED_BLOCKS_MAX: u32 = 16;
+
+/// How much quicker LZ4 searches a block when it is quick: it looks at every fourth place first.
+pub const LZ4_ACCELERATION: i32 = 4;
+
+/// The quick search is used where it makes a block at most 1/32 longer than the thorough one.
+pub const LZ4_WORSE_DIVISOR: usize = 32;
+
+/// Blocks of a file between two that are compressed both ways.
+pub const LZ4_COMPARED_BLOCKS: u32 = 63;
 
 /// The bytes of one row, whatever number of writes has made it. A write that would pass is `Invalid`.
 pub const ROW_BYTES_MAX: u64 = 128 << 20;

@@ -30,6 +30,7 @@ mod handle;
 mod inspect;
 mod large;
 mod long_blocks;
+mod lz4;
 pub(crate) mod output;
 pub(crate) mod row_index;
 pub(crate) mod slots;

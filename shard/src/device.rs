@@ -5,7 +5,7 @@
 //!                 requests of reading ahead: 8              removed by who has moved the data: it is measured again
 //! ```
 //!
-//! 1. A scratch file is written, and written again by 1, 2, .. requests of 128 KiB at a time; then read in pieces of
+//! 1. A scratch file is written, and written again by 1, 2, .. requests of 256 KiB at a time; then read in pieces of
 //!    32 KiB at random places by 1, 2, .. requests at a time. Each of these takes [`STEP`].
 //! 2. The fewest requests are taken that move nearly as much as any number of them ([`ENOUGH_PERCENT`]): one more would
 //!    only stand before the commits and reads of clients.
@@ -25,7 +25,7 @@ use crate::router::join;
 const NAME: &str = "device";
 const SCRATCH: &str = "device-scratch";
 const SCRATCH_BYTES: u64 = 8 << 20;
-const WRITE_BYTES: usize = 128 << 10;
+const WRITE_BYTES: usize = engine::limits::BACKGROUND_REQUEST_BYTES_MAX;
 const READ_BYTES: usize = 32 << 10;
 /// How long one number of requests is tried.
 const STEP: Duration = Duration::from_millis(10);

@@ -4,7 +4,7 @@
 //! by glommio's.
 //!
 //! Around glommio 0.9: reads are aligned and cut here, because its unaligned `read_at` shows bytes past the
-//! end of a file; reads are split at [`READ_PART_BYTES_MAX`]; lengths are kept here, because its `file_size`
+//! end of a file; reads are split ([`EXECUTOR_READ_BYTES_MAX`]); lengths are kept here, because its `file_size`
 //! asks by path, which a rename makes stale. Rename, unlink and the like run on its blocking pool, and files
 //! that are dropped are closed on a thread of ours (`closing.rs`).
 
@@ -32,6 +32,10 @@ use super::ring;
 use super::{DirEntry, Space};
 use crate::error::{Error, Result};
 use crate::limits::{READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
+
+/// A longer read by glommio's rings is split: with polled completions one request larger than the device's
+/// `max_sectors_kb` has hung (glommio issue 633).
+const EXECUTOR_READ_BYTES_MAX: usize = 128 << 10;
 
 /// What the probe file is filled with.
 const PROBE_BYTE: u8 = 0xA5;
@@ -311,12 +315,14 @@ impl DmaFile {
         if len == 0 {
             return Ok(View::heap(Vec::new()));
         }
-        if len <= READ_PART_BYTES_MAX {
+        let part_bytes_max =
+            if ring::is_open() { READ_PART_BYTES_MAX } else { EXECUTOR_READ_BYTES_MAX };
+        if len <= part_bytes_max {
             return self.read_part(offset, len).await;
         }
         let mut whole = Vec::with_capacity(len);
         while whole.len() < len {
-            let wanted = READ_PART_BYTES_MAX.min(len - whole.len());
+            let wanted = part_bytes_max.min(len - whole.len());
             let part = self.read_part(offset + whole.len() as u64, wanted).await?;
             whole.extend_from_slice(&part);
             if part.len() < wanted {

@@ -32,7 +32,7 @@ use super::directory::Directory;
 use super::filter::Filter;
 use super::filter_pieces::FilterPieces;
 use super::footer::{FOOTER_BYTES, Footer, NEEDS_FILTER_PIECES, Refusal, Section, VERSION};
-use super::frame::{HEAD_BYTES, Kind, seed_of};
+use super::frame::{HEAD_BYTES, Kind, check_sealed, seed_of};
 use super::handle::Handle;
 use super::row_index::NodeRef;
 use super::slots::Slots;
@@ -404,6 +404,11 @@ impl Sstable {
             self.keep(offset, &slots);
         }
         Ok(slots)
+    }
+
+    /// Checks a frame that was read from `offset`, and does not decompress it.
+    pub(super) fn check_frame(&self, frame: &[u8], kind: Kind, offset: u64) -> Result<()> {
+        check_sealed(frame, kind, self.seed, offset).map_err(|what| self.corrupt(offset, what))
     }
 
     /// Opens a frame that was read from `offset`.

@@ -8,10 +8,10 @@
 //! of the frame), so a block of another file, or of another place, is as wrong as a flipped bit.
 //! It is checked before the payload is decompressed: a decompressor never sees damaged bytes.
 
-use lz4_flex::block::CompressTable;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::SstableId;
+use super::lz4::Lz4;
 use super::trials::Trials;
 use crate::limits::{BLOCK_BYTES_MAX, ZSTD_BLOCK_BYTES_MAX, ZSTD_LEVEL_OF_LONG};
 
@@ -23,8 +23,6 @@ const LZ4_RATIO_MAX: usize = 256;
 /// Compressed bytes are kept if they are fewer than this part of the raw ones.
 const WORTH: (usize, usize) = (15, 16);
 
-/// Tables of LZ4 for one file.
-const LZ4_CONTEXT_BYTES: usize = 16 << 10;
 /// Tables of Zstandard for one file at levels up to [`ZSTD_LEVEL_OF_LONG`]: measured with blocks of any length.
 const ZSTD_FAST_CONTEXT_BYTES: usize = 2 << 20;
 /// The same at higher levels.
@@ -47,8 +45,8 @@ impl Codec {
     /// What compressing takes beside the blocks, for each file that is written, in bytes at most.
     pub(crate) fn context_bytes(self) -> usize {
         match self {
-            Codec::None => 0,
-            Codec::Lz4 => LZ4_CONTEXT_BYTES,
+            // The table of LZ4 is on the stack.
+            Codec::None | Codec::Lz4 => 0,
             Codec::Zstd(level) if level <= ZSTD_LEVEL_OF_LONG => ZSTD_FAST_CONTEXT_BYTES,
             Codec::Zstd(_) => ZSTD_CONTEXT_BYTES,
         }
@@ -86,7 +84,7 @@ pub(crate) fn seed_of(id: SstableId) -> u64 {
 /// Compresses blocks and seals them with their checksum.
 pub(crate) struct Framer {
     codec: Codec,
-    table: CompressTable,
+    lz4: Lz4,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     /// The level that `zstd` is at.
     zstd_level: i32,
@@ -105,8 +103,8 @@ impl Framer {
             }
             _ => (None, 0),
         };
-        let (table, trials) = (CompressTable::default(), Trials::default());
-        Framer { codec, table, zstd, zstd_level, compressed: Vec::new(), trials }
+        let (lz4, trials) = (Lz4::default(), Trials::default());
+        Framer { codec, lz4, zstd, zstd_level, compressed: Vec::new(), trials }
     }
 
     /// Appends a frame that still lacks its checksum; gives its length.
@@ -145,7 +143,7 @@ impl Framer {
     fn compress(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
         let space = match self.codec {
             Codec::None => return None,
-            Codec::Lz4 => lz4_flex::block::get_maximum_output_size(raw.len()),
+            Codec::Lz4 => Lz4::bytes_max(raw.len()),
             Codec::Zstd(_) => zstd::zstd_safe::compress_bound(raw.len()),
         };
         if self.compressed.len() < space {
@@ -153,11 +151,7 @@ impl Framer {
         }
         let (codec, bytes) = match self.codec {
             Codec::None => return None,
-            Codec::Lz4 => {
-                let (out, table) = (&mut self.compressed, &mut self.table);
-                let done = lz4_flex::block::compress_into_with_table(raw, out, table);
-                (LZ4, done.expect("the buffer holds the worst case"))
-            }
+            Codec::Lz4 => (LZ4, self.lz4.compress(raw, &mut self.compressed)),
             Codec::Zstd(level) => {
                 let zstd = self.zstd.as_mut().expect("it was made with the codec");
                 // Its tables grow with the block: to 11 MB at level 9 for a row of 16 MB, and more at higher ones.
@@ -201,6 +195,44 @@ pub(crate) fn checksum_of(frame: &[u8]) -> u64 {
     u64::from_le_bytes(*checksum)
 }
 
+/// A frame whose checksum is right, and whose head is one of the kind that was asked for.
+struct Checked<'f> {
+    payload: &'f [u8],
+    /// Bytes of the content.
+    raw: usize,
+    codec: u8,
+}
+
+fn check(frame: &[u8], kind: Kind, seed: u64, offset: u64) -> Result<Checked<'_>, &'static str> {
+    let Some((head, payload)) = frame.split_first_chunk::<HEAD_BYTES>() else {
+        return Err("a frame ends in its head");
+    };
+    let expected = xxh3_64_with_seed(&frame[CHECKSUM_BYTES..], seed.wrapping_add(offset));
+    if checksum_of(frame) != expected {
+        return Err("checksum");
+    }
+    let number =
+        |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let (stored, raw) = (number(8) as usize, number(12) as usize);
+    if stored != payload.len() || raw > BLOCK_BYTES_MAX {
+        return Err("frame length");
+    }
+    if head[16] != kind as u8 {
+        return Err("frame kind");
+    }
+    Ok(Checked { payload, raw, codec: head[17] })
+}
+
+/// Checks a whole frame, and does not decompress it.
+pub(crate) fn check_sealed(
+    frame: &[u8],
+    kind: Kind,
+    seed: u64,
+    offset: u64,
+) -> Result<(), &'static str> {
+    check(frame, kind, seed, offset).map(drop)
+}
+
 /// Opens frames; keeps what decompression needs from one to the next.
 #[derive(Default)]
 pub(crate) struct Opener {
@@ -216,24 +248,9 @@ impl Opener {
         seed: u64,
         offset: u64,
     ) -> Result<Vec<u8>, &'static str> {
-        let Some((head, payload)) = frame.split_first_chunk::<HEAD_BYTES>() else {
-            return Err("a frame ends in its head");
-        };
-        let expected = xxh3_64_with_seed(&frame[CHECKSUM_BYTES..], seed.wrapping_add(offset));
-        if checksum_of(frame) != expected {
-            return Err("checksum");
-        }
-        let number = |at: usize| {
-            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
-        };
-        let (stored, raw) = (number(8), number(12));
-        if stored != payload.len() || raw > BLOCK_BYTES_MAX {
-            return Err("frame length");
-        }
-        if head[16] != kind as u8 {
-            return Err("frame kind");
-        }
-        match head[17] {
+        let Checked { payload, raw, codec } = check(frame, kind, seed, offset)?;
+        let stored = payload.len();
+        match codec {
             NONE if stored == raw => Ok(payload.to_vec()),
             LZ4 if raw <= stored.saturating_mul(LZ4_RATIO_MAX) => {
                 let mut out = vec![0; raw];
@@ -360,6 +377,5 @@ mod tests {
         }
         let taken = zstd::zstd_safe::DCtx::create().sizeof();
         assert!(taken <= OPENER_BYTES, "{taken} to decompress, which grows with no block");
-        assert!(size_of::<CompressTable>() <= LZ4_CONTEXT_BYTES);
     }
 }

@@ -11,14 +11,43 @@ use crate::error::Result;
 use crate::io::{Disk, IoClass, RelPath};
 use crate::pause::Pause;
 
-/// Reads the file and checks it: every block in its place, in order, and the digests of the footer. `pause` is awaited
-/// before each read: what a read brings is checked at once. Its long reads are requests of `class`: a flush is over when
-/// its file was read back, and memory and log space wait for it.
+/// Reads the file and checks it: every block in its place, in order, decompressed, and the digests of the footer. `pause`
+/// is awaited before each read: what a read brings is checked at once. Its long reads are requests of `class`.
 pub async fn verify(
     disk: &Disk,
     dir: &RelPath,
     known: SstableIdentity,
     class: IoClass,
+    pause: &dyn Pause,
+) -> Result<()> {
+    let opens = |table: &Sstable, frame: &[u8], kind, offset| {
+        table.open_frame(frame, kind, offset).map(drop)
+    };
+    check(disk, dir, known, class, &opens, pause).await
+}
+
+/// Reads back a file that was just written, and checks that every byte is the one that was written: what the blocks hold
+/// is not looked at. As [`verify`] otherwise. A flush is over when its file was read back, and memory and log space
+/// wait for it: `class` is the writer's.
+pub(super) async fn read_back(
+    disk: &Disk,
+    dir: &RelPath,
+    known: SstableIdentity,
+    class: IoClass,
+    pause: &dyn Pause,
+) -> Result<()> {
+    check(disk, dir, known, class, &Sstable::check_frame, pause).await
+}
+
+/// Whether a block is what it should be.
+type Look = dyn Fn(&Sstable, &[u8], Kind, u64) -> Result<()>;
+
+async fn check(
+    disk: &Disk,
+    dir: &RelPath,
+    known: SstableIdentity,
+    class: IoClass,
+    look: &Look,
     pause: &dyn Pause,
 ) -> Result<()> {
     let cache = BlockCache::new(0);
@@ -33,7 +62,7 @@ pub async fn verify(
             window.read(&table.file().await?, offset, bytes, footer.data_bytes).await?;
         }
         let frame = window.frame(offset, bytes).expect("it was just read");
-        table.open_frame(frame, Kind::Data, offset)?;
+        look(&table, frame, Kind::Data, offset)?;
         data_digest = digest(data_digest, checksum_of(frame));
     }
     if data_digest != footer.data_digest {
@@ -43,7 +72,7 @@ pub async fn verify(
     let (mut offset, end) = (footer.index_offset, footer.index_offset + footer.index_bytes);
     while offset < end {
         let frame = next_frame(&table, &mut window, offset, end, pause).await?;
-        table.open_frame(frame, Kind::RowIndex, offset)?;
+        look(&table, frame, Kind::RowIndex, offset)?;
         sections_digest = digest(sections_digest, checksum_of(frame));
         offset += frame.len() as u64;
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::file::Reading;
 use crate::error::Result;
 use crate::io::{File, IoClass, View};
-use crate::limits::{READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};
+use crate::limits::{CHECKED_BYTES, READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};
 
 /// A piece of a file that is read ahead at once.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Window {
 
     /// One for who checks all of a file by requests of this class.
     pub(crate) fn of_check(class: IoClass) -> Window {
-        Window { class, ..Window::new(Reading::Compaction) }
+        Window { class, ahead_bytes: CHECKED_BYTES, ..Window::new(Reading::Compaction) }
     }
 
     /// The frame at `offset`, if all of it was read.

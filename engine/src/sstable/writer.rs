@@ -32,8 +32,9 @@ use super::frame::{Framer, Kind, length_of, seal, seed_of};
 use super::output::Output;
 use super::row_index::{RowIndexBuilder, separator};
 use super::statistics::{Observer, Statistics};
+use super::verify::read_back;
 use super::wide::{Wide, WideTable, key_hash};
-use super::{FileDigest, SstableId, SstableIdentity, WriterConfig, file_name, verify};
+use super::{FileDigest, SstableId, SstableIdentity, WriterConfig, file_name};
 use crate::cursor::{Fragment, Head};
 use crate::error::Result;
 use crate::index::IndexBuilder;
@@ -280,7 +281,7 @@ impl Writer {
         let written = self.output.finish().await?;
         assert_eq!(written, proof.file_bytes, "every byte was written");
         let known = SstableIdentity { id: self.id, table: self.config.table, proof };
-        verify(&disk, &path.parent(), known, class, pause).await?;
+        read_back(&disk, &path.parent(), known, class, pause).await?;
         Ok(WrittenSstable { id: self.id, proof, statistics })
     }
 
