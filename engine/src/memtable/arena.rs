@@ -16,9 +16,8 @@ use crate::limits::{ARENA_CHUNK_BYTES_MAX, ARENA_CHUNK_BYTES_MIN};
 /// Bytes that live as long as the memtable.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    chunks: Vec<Box<[u8]>>,
-    /// Where the next bytes of the last chunk go.
-    end: usize,
+    /// Each as long as it is used: what is zeroed long before it is written is fetched into the caches twice.
+    chunks: Vec<Vec<u8>>,
     bytes: usize,
 }
 
@@ -32,18 +31,18 @@ pub(super) struct Handle {
 impl Arena {
     /// Space for `count` bytes, zeroed.
     pub(super) fn reserve(&mut self, count: usize) -> Handle {
-        let fits = self.chunks.last().is_some_and(|chunk| chunk.len() - self.end >= count);
-        if !fits {
-            let grown = self.chunks.last().map_or(0, |chunk| chunk.len() * 2);
+        let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= count;
+        if !self.chunks.last().is_some_and(fits) {
+            let grown = self.chunks.last().map_or(0, |chunk| chunk.capacity() * 2);
             let regular = grown.clamp(ARENA_CHUNK_BYTES_MIN, ARENA_CHUNK_BYTES_MAX);
-            self.chunks.push(vec![0; regular.max(count)].into_boxed_slice());
-            self.bytes += regular.max(count);
-            self.end = 0;
+            let chunk = Vec::with_capacity(regular.max(count));
+            self.bytes += chunk.capacity();
+            self.chunks.push(chunk);
         }
-        let handle = Handle { chunk: index(self.chunks.len() - 1), offset: index(self.end) };
-        self.end += count;
-        let chunk = self.chunks.last().map_or(0, |chunk| chunk.len());
-        assert!(self.end <= chunk, "what is reserved lies in its chunk");
+        let number = index(self.chunks.len() - 1);
+        let chunk = self.chunks.last_mut().expect("it was just pushed, or has the space");
+        let handle = Handle { chunk: number, offset: index(chunk.len()) };
+        chunk.resize(chunk.len() + count, 0);
         handle
     }
 
@@ -60,7 +59,7 @@ impl Arena {
     }
 
     /// The chunks, to be freed one by one.
-    pub(super) fn into_chunks(self) -> impl Iterator<Item = Box<[u8]>> {
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = Vec<u8>> {
         self.chunks.into_iter()
     }
 
