@@ -5,8 +5,8 @@
 //!                 requests of reading ahead: 8              removed by who has moved the data: it is measured again
 //! ```
 //!
-//! 1. A scratch file is written, and written again by 1, 2, .. requests of 256 KiB at a time; then read in pieces of
-//!    32 KiB at random places by 1, 2, .. requests at a time. Each of these takes [`STEP`].
+//! 1. A scratch file is written, and written again by 1, 2, .. requests of `BACKGROUND_REQUEST_BYTES_MAX` at a time;
+//!    then read in pieces of 32 KiB at random places by 1, 2, .. requests at a time. Each of these takes [`STEP`].
 //! 2. The fewest requests are taken that move nearly as much as any number of them ([`ENOUGH_PERCENT`]): one more would
 //!    only stand before the commits and reads of clients.
 //! 3. Cores share the device, and so the requests.

@@ -56,7 +56,7 @@ impl CoreTimes {
 #[derive(Clone, Copy, Debug)]
 struct Judged {
     times: CoreTimes,
-    /// How long its thread had had a processor or waited for one, the time that it spun too.
+    /// How long its thread had had a processor or waited for one, including the time in which it spun.
     awake: Duration,
 }
 
@@ -88,8 +88,8 @@ impl Default for Fullness {
 }
 
 impl Fullness {
-    /// Whether the core is full, as it was judged last; it is judged when that is due. `awake` says how long its thread
-    /// has had a processor or waited for one: it asks the kernel, and is asked itself only then.
+    /// Whether the core is full, as it was judged last; it is judged when that is due. `awake` gives how long its thread
+    /// has had a processor or waited for one, by two system calls: it is called only when the core is judged.
     pub(crate) fn is_full(&self, times: CoreTimes, awake: impl FnOnce() -> Duration) -> bool {
         let since = |then: &Judged| times.at.saturating_duration_since(then.times.at);
         // While no job asked, the core may have become another one.
@@ -124,24 +124,28 @@ mod tests {
     use super::*;
 
     /// A core over some time, in which it served, was awake, slept and spun for so many percent of each moment.
-    struct Core(CoreTimes, Duration, Fullness);
+    struct Core {
+        times: CoreTimes,
+        awake: Duration,
+        fullness: Fullness,
+    }
 
     impl Core {
         fn new() -> Core {
             let (served, awake, slept, spun) = Default::default();
-            let begin = CoreTimes { at: Instant::now(), served, slept, spun };
-            let core = Core(begin, awake, Fullness::default());
-            assert!(!core.2.is_full(begin, || awake), "nothing is known yet");
+            let times = CoreTimes { at: Instant::now(), served, slept, spun };
+            let core = Core { times, awake, fullness: Fullness::default() };
+            assert!(!core.fullness.is_full(times, || awake), "nothing is known yet");
             core
         }
 
         fn after(&mut self, time: Duration, [served, awake, slept, spun]: [u32; 4]) -> bool {
-            self.0.at += time;
-            self.0.served += time * served / 100;
-            self.1 += time * awake / 100;
-            self.0.slept += time * slept / 100;
-            self.0.spun += time * spun / 100;
-            self.2.is_full(self.0, || self.1)
+            self.times.at += time;
+            self.times.served += time * served / 100;
+            self.awake += time * awake / 100;
+            self.times.slept += time * slept / 100;
+            self.times.spun += time * spun / 100;
+            self.fullness.is_full(self.times, || self.awake)
         }
     }
 
@@ -190,6 +194,13 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_is_asked_only_when_the_core_is_judged() {
+        let core = Core::new();
+        let later = CoreTimes { at: core.times.at + ROOM_INTERVAL / 2, ..core.times };
+        assert!(!core.fullness.is_full(later, || panic!("it is not due")));
+    }
+
+    #[test]
     fn what_was_judged_long_ago_counts_no_more() {
         let mut core = Core::new();
         for look_after in [1, 2, 4].map(|times| ROOM_INTERVAL * times) {
@@ -208,7 +219,7 @@ mod tests {
         let (mut core, mut stood_aside) = (Core::new(), Duration::ZERO);
         let (step, whole) = (FULL_INTERVAL, ROOM_INTERVAL_MAX * 10);
         for _ in 0..(whole.as_micros() / step.as_micros()) {
-            let stands_aside = core.2.is_full.get();
+            let stands_aside = core.fullness.is_full.get();
             stood_aside += if stands_aside { step } else { Duration::ZERO };
             core.after(step, if stands_aside { [20, 40, 60, 0] } else { [20, 100, 0, 0] });
         }

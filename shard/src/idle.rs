@@ -8,7 +8,8 @@
 //! the executor has nothing under way (`outstanding.rs`): in one `epoll_wait`, until
 //!      a socket is ready, mail arrives (the sender rings the bell), an alarm of the executor is due
 //! otherwise: in the executor, until one of its own operations ends, or
-//!      the same happens   (epoll ─► bridge ─► eventfd, read inside the executor)
+//!      the same happens   (epoll ─► bridge ─► eventfd, read inside the executor; beside a job that computes, the job
+//!      looks at the epoll set after each slice: `sleeping_pass.rs`)
 //! ```
 //!
 //! Why not always sleep in the executor: its sleep and the way back take about twelve system calls.
@@ -26,7 +27,8 @@
 //! at in memory. What else the executor does, files that are opened or renamed, timers, ends only when
 //! it turns to its rings, and it does so only when no task is runnable: so a core that is never idle
 //! makes it, in [`Idle::between_passes`], every [`REAP_INTERVAL`] while a request waits for the disk,
-//! more seldom otherwise, and not at all while nothing is under way there.
+//! more seldom otherwise, and not at all while nothing is under way there. A job does so at the end of a slice, if
+//! something is (`yielder.rs`).
 //!
 //! The eventfd is read by one small task for the life of the core, so going to sleep in the executor
 //! costs one system call to arm the poll, and nothing when the last poll is still armed. It is not
@@ -50,9 +52,10 @@ use crate::notify::Notify;
 use crate::os::EventFd;
 use crate::os::bridge::{Bridge, EventReader};
 use crate::os::epoll::{Interest, Poller, Watch};
-use crate::outstanding::{self, Sleeper};
+use crate::outstanding;
 use crate::owner::ShardId;
 use crate::runtime::{Runtime, reap, yield_now};
+use crate::sleeping_pass::SleepingPass;
 use crate::stalls::Stalls;
 
 /// The key of the core's bell and of its ring in its poller: such an event asks for nothing but that
@@ -74,7 +77,8 @@ pub struct Idle {
     me: ShardId,
     bridge: RefCell<Bridge>,
     wake: Arc<Notify>,
-    sleeper: Rc<Sleeper>,
+    watch: Rc<Watch>,
+    sleeping_pass: Rc<SleepingPass>,
     stop: Rc<Stop>,
     spin: Duration,
     gaps: Gaps,
@@ -120,13 +124,15 @@ impl Idle {
         let last_reap = Cell::new(Instant::now());
         let (gaps, contention) = (Gaps::default(), Contention::new());
         let stalls = runtime.stalls().clone();
-        let sleeper = Rc::new(Sleeper { watch: Watch::of(poller)?, wake: wake.clone() });
+        let watch = Rc::new(Watch::of(poller)?);
+        let sleeping_pass = runtime.sleeping_pass().clone();
         Ok(Idle {
             bells,
             me,
             bridge,
             wake,
-            sleeper,
+            watch,
+            sleeping_pass,
             stop,
             spin,
             gaps,
@@ -219,12 +225,12 @@ impl Idle {
             let alarm = alarm.map(|at| at.saturating_duration_since(now));
             poller.wait(sleep_at_most(alarm, ring::flush())).expect("the epoll set is open");
             outstanding::note_slept(now.elapsed());
-            ring::take_done();
         }
         self.bell().awake();
-        // The executor took the sleep for work of this queue. Accounting it now keeps it from the
-        // queues that are woken next: they begin level with this one.
+        // The executor took the sleep for work of this queue. Accounting it now keeps it from the queues that are woken
+        // next: they begin level with this one. Woken before, a job would run alone until it is level.
         yield_now().await;
+        ring::take_done();
         if alarm.is_some_and(|at| at <= Instant::now()) {
             reap().await;
             self.last_reap.set(Instant::now());
@@ -235,14 +241,14 @@ impl Idle {
         self.bell().park();
         if !has_work() {
             self.bridge.borrow_mut().arm().expect("an armed poll fits the ring");
-            outstanding::note_sleeper(Some(self.sleeper.clone()));
+            let asleep = self.sleeping_pass.asleep(&self.watch, &self.wake);
             let slept = self.stalls.outside_steps(Instant::now(), self.wake.notified()).await;
-            outstanding::note_sleeper(None);
+            drop(asleep);
             outstanding::note_slept_in_executor(slept);
         }
         self.bell().awake();
-        // The executor has turned to its rings: turning to them again right after the next pass
-        // would cost more system calls than a small request.
+        // The executor has turned to its rings, or a job that computes will: turning to them again right after the next
+        // pass would cost more system calls than a small request.
         self.last_reap.set(Instant::now());
     }
 

@@ -60,6 +60,7 @@ pub mod scatter;
 mod schema;
 pub mod schema_changes;
 pub mod shard;
+mod sleeping_pass;
 pub mod snapshots;
 pub mod stalls;
 pub mod suspended;

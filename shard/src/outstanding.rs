@@ -18,14 +18,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
-
-use crate::notify::Notify;
-use crate::os::epoll::Watch;
 
 // Of the thread, for glommio polls and wakes tasks with nothing of ours at hand (docs/STYLE.md).
 thread_local! {
@@ -40,7 +36,6 @@ struct Outstanding {
     /// When each sleep under way ends, and its number: two may end at the same moment.
     alarms: RefCell<BTreeSet<(Instant, u64)>>,
     earliest: Cell<Option<Instant>>,
-    sleeper: RefCell<Option<Rc<Sleeper>>>,
     slept: Cell<Duration>,
     slept_in_executor: Cell<Duration>,
     spun: Cell<Duration>,
@@ -61,31 +56,6 @@ pub(crate) fn any_operation() -> bool {
 /// `now`.
 pub(crate) fn wants_rings(now: Instant) -> bool {
     any_operation() || next_alarm().is_some_and(|at| at <= now)
-}
-
-/// A pass that sleeps in the executor.
-pub(crate) struct Sleeper {
-    /// Readable when the pass has something to do.
-    pub(crate) watch: Watch,
-    /// What wakes the pass.
-    pub(crate) wake: Arc<Notify>,
-}
-
-/// Notes that the pass sleeps in the executor, or that it does no longer.
-pub(crate) fn note_sleeper(sleeper: Option<Rc<Sleeper>>) {
-    HERE.with(|here| here.sleeper.replace(sleeper));
-}
-
-/// Wakes the pass if it sleeps in the executor and has something to do. The executor itself would only do so once it
-/// turns to its rings. A system call if the pass sleeps.
-pub(crate) fn wake_pass() {
-    HERE.with(|here| {
-        if let Some(sleeper) = &*here.sleeper.borrow()
-            && sleeper.watch.is_ready()
-        {
-            sleeper.wake.notify();
-        }
-    });
 }
 
 /// When the first of the sleeps under way ends.
@@ -135,6 +105,28 @@ pub struct Operation(());
 impl Drop for Operation {
     fn drop(&mut self) {
         HERE.with(|here| here.operations.set(here.operations.get() - 1));
+    }
+}
+
+/// A waker that counts as an operation of the executor until it wakes, or is dropped. Used on this core only.
+pub(crate) fn operation_until_woken(waker: &Waker) -> Waker {
+    let counted = Mutex::new(Some(operation()));
+    Waker::from(Arc::new(WakesOnce { counted, waker: waker.clone() }))
+}
+
+struct WakesOnce {
+    counted: Mutex<Option<Operation>>,
+    waker: Waker,
+}
+
+impl Wake for WakesOnce {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.waker.wake_by_ref();
     }
 }
 

@@ -20,6 +20,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::Context;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +39,7 @@ use crate::limits::{
 use crate::manual::Manual;
 use crate::os::cpus;
 use crate::outstanding::{self, Operation};
+use crate::sleeping_pass::SleepingPass;
 use crate::stalls::{Stalls, Work};
 use crate::yielder::Yielder;
 
@@ -65,6 +67,7 @@ pub struct Runtime {
     kind: Kind,
     stalls: Rc<Stalls>,
     fullness: Rc<Fullness>,
+    sleeping_pass: Rc<SleepingPass>,
 }
 
 #[derive(Clone)]
@@ -138,7 +141,8 @@ impl Runtime {
     }
 
     fn of(kind: Kind) -> Runtime {
-        Runtime { kind, stalls: Stalls::new(), fullness: Rc::default() }
+        let (fullness, sleeping_pass) = Default::default();
+        Runtime { kind, stalls: Stalls::new(), fullness, sleeping_pass }
     }
 
     /// The queue of a group; `None` where all groups are one.
@@ -162,7 +166,13 @@ impl Runtime {
         CoreTimes { at: Instant::now(), served, slept, spun }
     }
 
-    /// Whether this core is full, which it is asked for with its [`times`](Self::times).
+    /// Where the pass of this core is found while it sleeps in the executor.
+    pub(crate) fn sleeping_pass(&self) -> &Rc<SleepingPass> {
+        &self.sleeping_pass
+    }
+
+    /// Whether this core is full (`fullness.rs`), from its [`times`](Self::times) of now. Two system calls when that is
+    /// judged.
     pub(crate) fn is_full(&self, times: CoreTimes) -> bool {
         self.fullness.is_full(times, || self.stalls.awake())
     }
@@ -237,13 +247,13 @@ impl Runtime {
         u32::try_from(wall.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// Lets the other groups run, and comes back. If something waits for the executor's rings at `now`, they are served:
-    /// a task that computes for long and merely yielded would keep them waiting. A pass that sleeps meanwhile, and has
-    /// something to do, is woken.
+    /// Lets the other groups run, and comes back. Before that it wakes a pass that sleeps in the executor and has
+    /// something to do. If something waits for the executor's rings at `now`, the executor turns to them: it would not
+    /// while tasks are runnable.
     pub(crate) async fn let_others_run(&self, now: Instant) {
         // By hand the disk is served whenever its owner drives it.
         let Kind::Core(_) = &self.kind else { return };
-        outstanding::wake_pass();
+        self.sleeping_pass.wake_if_wanted();
         match outstanding::wants_rings(now) {
             true => reap().await,
             false => yield_now().await,
@@ -295,13 +305,16 @@ pub async fn reap() {
 /// [`reap`] by a timer that lies `ahead`. The timer wakes its task once the executor has nothing left to run and turns
 /// to its rings. A timer that is over at its first poll does not suspend, so the next one lies twice as far ahead:
 /// 300 ns can pass before that poll in a build without optimization on a busy machine.
+///
+/// It counts as an operation until its timer is over, and not until it runs again: others on the core that end a slice
+/// in between would take it for something that waits, turn to the rings for nothing, and be taken for the same.
 async fn reap_with_timer(mut ahead: Duration) {
-    let _counted = outstanding::operation();
     let mut suspended = false;
     while !suspended {
         let mut timer = pin!(glommio::timer::sleep(ahead));
         poll_fn(|context| {
-            let state = timer.as_mut().poll(context);
+            let waker = outstanding::operation_until_woken(context.waker());
+            let state = timer.as_mut().poll(&mut Context::from_waker(&waker));
             suspended |= state.is_pending();
             state
         })

@@ -3,8 +3,8 @@
 //! Each test launches real cores with executors and rings. A wake-up that is lost shows as a test that takes as long as
 //! the watch of the executor (`WATCH_INTERVAL`), or that does not end.
 //!
-//! What wakes a core: mail, bytes on a socket, a task of the same core (also if it notified before the core slept), an
-//! operation on a file by either ring. A core whose operations the kernel has not taken sleeps briefly.
+//! What wakes a core: mail, bytes on a socket (also beside a job that computes), a task of the same core (also if it
+//! notified before the core slept), an operation on a file by either ring. A core whose operations the kernel has not taken sleeps briefly.
 //!
 //! Not here: when a core looks for work before it sleeps (`gaps.rs`), the mesh (`mailbox/mesh.rs`).
 
@@ -207,8 +207,8 @@ fn a_core_with_operations_that_the_kernel_has_not_taken_sleeps_briefly() {
     assert_eq!(sleep_at_most(Some(short), Flushed::Part), Some(short));
 }
 
-/// A job that computes only yields while nothing waits for the executor's rings: it wakes the pass itself. Without that
-/// the pass slept until the executor's own preemption, 100 ms and hundreds of slices later.
+/// While nothing waits for the executor's rings a job only yields after a slice, so it wakes a sleeping pass itself.
+/// Without that the pass slept until the executor's own preemption, 100 ms and hundreds of slices later.
 #[test]
 fn a_pass_that_sleeps_is_woken_beside_a_job_that_computes() {
     let core = launch(CoreConfig::new("woken", None), |runtime| async move {

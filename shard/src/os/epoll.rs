@@ -3,6 +3,7 @@
 //! ```text
 //! add(fd, key, interest) ──► poll(): one system call, no waiting ──► ready(): (key, readiness)
 //!                            wait(timeout): the same, waiting
+//!                            Watch::is_ready(): whether there is something, without taking it
 //! ```
 //!
 //! A core asks once a pass; when it has nothing to do it waits here, or in the executor on its
@@ -150,7 +151,7 @@ impl Poller {
     }
 }
 
-/// Tells whether a [`Poller`] would find something, and takes nothing of it.
+/// Tells whether a [`Poller`] would find something, and takes nothing from it.
 pub struct Watch(OwnedFd);
 
 impl Watch {
@@ -162,7 +163,8 @@ impl Watch {
     /// Whether a descriptor of the set became ready that no look has found. A system call.
     pub fn is_ready(&self) -> bool {
         let mut asked = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: the kernel writes one `pollfd`. Whatever it refuses, a look will tell.
+        // An error counts as ready: the look that follows tells it.
+        // SAFETY: the kernel writes one `pollfd`, which is ours.
         unsafe { libc::poll(&raw mut asked, 1, 0) != 0 }
     }
 }
