@@ -33,8 +33,12 @@ pub const EMPTY_SLICES_AT_ONCE_MAX: u32 = if cfg!(test) { 2 } else { 16 };
 // For such a change a reader counts COVERED_BOUNDS_AT_ONCE_MAX rows: at least as many as slices were passed.
 const _: () = assert!(EMPTY_SLICES_AT_ONCE_MAX <= COVERED_BOUNDS_AT_ONCE_MAX);
 
-/// A longer read by the core's own ring is split: no longer than a request of the background.
+/// A longer read by the core's own ring is split into parts of this many bytes, as long as a job's request.
 pub const READ_PART_BYTES_MAX: usize = BACKGROUND_REQUEST_BYTES_MAX;
+
+/// The same of a read by glommio's rings, in bytes: with polled completions one request larger than the device's
+/// `max_sectors_kb` has hung (glommio issue 633).
+pub const EXECUTOR_READ_BYTES_MAX: usize = 128 << 10;
 
 /// At most this many files of a core wait for their close on its closing thread, each with a descriptor; more are
 /// closed on the core.
@@ -63,14 +67,15 @@ pub const SIM_OPS_MAX: u64 = 2_000_000;
 /// A path inside the data directory. Longer is `Invalid`.
 pub const PATH_BYTES_MAX: usize = 255;
 
-/// No request to the device is larger, in bytes, but a block of the log, which everybody waits for anyway: so long at
-/// most the device is at work for somebody else when a commit or a read comes to it.
+/// No request to the device is larger, in bytes: so long at most it is at work for somebody else when a commit or a read
+/// comes. Not smaller: a virtual disk costs some 50 µs of processor time for each (docs/decisions/2026-11-29-cost-of-a-load.md).
 pub const BACKGROUND_REQUEST_BYTES_MAX: usize = 256 << 10;
 
 /// An sstable is written in pieces of this.
 pub const SSTABLE_WRITE_BYTES: usize = BACKGROUND_REQUEST_BYTES_MAX;
 
-const _: () = assert!(READ_PART_BYTES_MAX <= BACKGROUND_REQUEST_BYTES_MAX);
+const _: () = assert!(READ_AHEAD_BYTES_MAX <= READ_PART_BYTES_MAX);
+const _: () = assert!(LOG_BLOCK_BYTES_MAX <= BACKGROUND_REQUEST_BYTES_MAX);
 const _: () = assert!(LOG_ZERO_BYTES <= BACKGROUND_REQUEST_BYTES_MAX);
 
 /// A compaction cuts its output after so many bytes at the latest. What it holds twice at a time is about one fragment
@@ -132,10 +137,11 @@ pub const WIDE_BLOCKS_MIN: u64 = 8;
 
 /// A walk through an sstable reads this much at first, twice as much every time, and at last the most.
 pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
-/// What a compaction asks for from the start.
+/// The longest piece of such a walk, in bytes, and a compaction's from the start. Half of a request: each lane of a scan
+/// or a merge holds one.
 pub const READ_AHEAD_BYTES_MAX: usize = 128 << 10;
-/// What is read at a time of a file that is checked.
-pub const CHECKED_BYTES: usize = READ_PART_BYTES_MAX;
+/// Bytes that are read at a time of a file that was just written, to check it.
+pub const READ_BACK_BYTES: usize = READ_PART_BYTES_MAX;
 /// What reads of keys under way on a shard hold in longer pieces than the first takes at most 1/4 of what the block
 /// cache may hold, beside it: 1/16 of its memory. When that is taken, the pieces of others stay as short as they are.
 pub const KEY_AHEAD_BLOCKS_DIVISOR: u64 = 4;
@@ -160,8 +166,8 @@ pub const SCRATCHES_KEPT_MAX: usize = 16;
 const _: () = assert!(MEMORY_BYTES_MIN / LONG_ROWS_MEMORY_DIVISOR >= LONG_BLOCK_BYTES);
 const _: () = assert!(LONG_BLOCK_BYTES < LARGE_ROW_BYTES, "a row that is named in a file is long");
 
-/// What a scan of a range is counted with for a lane of files with such blocks, in bytes: the largest window, which has
-/// a whole block, and the block decompressed.
+/// What a scan of a range is counted with for a lane of files with such blocks, in bytes: the largest window of a scan,
+/// which has a whole block, and the block decompressed.
 pub const fn lane_read_bytes(block_bytes: usize) -> usize {
     let is_long = block_bytes > READ_AHEAD_BYTES_MAX;
     let window_bytes = if is_long { block_bytes } else { READ_AHEAD_BYTES_MAX };
@@ -211,15 +217,6 @@ pub const VAIN_TRIES_MAX: u32 = 4;
 
 /// Blocks of a file between two tries at most: what becomes compressible again is noticed within as many.
 pub const UNTRIED_BLOCKS_MAX: u32 = 16;
-
-/// How much quicker LZ4 searches a block when it is quick: it looks at every fourth place first.
-pub const LZ4_ACCELERATION: i32 = 4;
-
-/// The quick search is used where it makes a block at most 1/32 longer than the thorough one.
-pub const LZ4_WORSE_DIVISOR: usize = 32;
-
-/// Blocks of a file between two that are compressed both ways.
-pub const LZ4_COMPARED_BLOCKS: u32 = 63;
 
 /// The bytes of one row, whatever number of writes has made it. A write that would pass is `Invalid`.
 pub const ROW_BYTES_MAX: u64 = 128 << 20;

@@ -25,7 +25,7 @@ use std::rc::Rc;
 
 use clap::{Parser, Subcommand};
 use engine::cache::BlockCache;
-use engine::io::{Disk, IoClass, PlainDisk, RelPath};
+use engine::io::{Disk, PlainDisk, RelPath};
 use engine::sstable::{Sstable, SstableId, SstableIdentity, identify, verify};
 use futures_lite::future::block_on;
 use model::TokenRange;
@@ -102,7 +102,7 @@ impl Given {
 
     async fn verify(&self) -> engine::Result<u64> {
         let known = self.identity().await?;
-        verify(&self.disk, &RelPath::root(), known, IoClass::Check, &async || {}).await?;
+        verify(&self.disk, &RelPath::root(), known, &async || {}).await?;
         Ok(known.proof.file_bytes)
     }
 }

@@ -31,11 +31,7 @@ use super::path::RelPath;
 use super::ring;
 use super::{DirEntry, Space};
 use crate::error::{Error, Result};
-use crate::limits::{READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
-
-/// A longer read by glommio's rings is split: with polled completions one request larger than the device's
-/// `max_sectors_kb` has hung (glommio issue 633).
-const EXECUTOR_READ_BYTES_MAX: usize = 128 << 10;
+use crate::limits::{EXECUTOR_READ_BYTES_MAX, READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
 
 /// What the probe file is filled with.
 const PROBE_BYTE: u8 = 0xA5;

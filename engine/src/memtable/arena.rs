@@ -16,8 +16,9 @@ use crate::limits::{ARENA_CHUNK_BYTES_MAX, ARENA_CHUNK_BYTES_MIN};
 /// Bytes that live as long as the memtable.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Each as long as it is used: what is zeroed long before it is written is fetched into the caches twice.
+    /// Each is as long as what was reserved of it: zeroed at once, a chunk would come into the caches twice.
     chunks: Vec<Vec<u8>>,
+    /// The capacity of all of them.
     bytes: usize,
 }
 

@@ -7,13 +7,17 @@
 //! The checksum is the XXH3-64 of all that follows it, seeded with (hash of the file's uuid + offset
 //! of the frame), so a block of another file, or of another place, is as wrong as a flipped bit.
 //! It is checked before the payload is decompressed: a decompressor never sees damaged bytes.
+//!
+//! Not here: how LZ4 searches (`lz4.rs`), which blocks are tried (`trials.rs`).
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::SstableId;
-use super::lz4::Lz4;
+use super::lz4::{Lz4, compress_thoroughly};
 use super::trials::Trials;
-use crate::limits::{BLOCK_BYTES_MAX, ZSTD_BLOCK_BYTES_MAX, ZSTD_LEVEL_OF_LONG};
+use crate::limits::{
+    BLOCK_BYTES_MAX, BLOCK_TARGET_BYTES_MAX, ZSTD_BLOCK_BYTES_MAX, ZSTD_LEVEL_OF_LONG,
+};
 
 /// Bytes before the payload.
 pub(crate) const HEAD_BYTES: usize = 18;
@@ -23,6 +27,8 @@ const LZ4_RATIO_MAX: usize = 256;
 /// Compressed bytes are kept if they are fewer than this part of the raw ones.
 const WORTH: (usize, usize) = (15, 16);
 
+/// The table of LZ4, which is on the stack while a block is compressed.
+const LZ4_CONTEXT_BYTES: usize = 16 << 10;
 /// Tables of Zstandard for one file at levels up to [`ZSTD_LEVEL_OF_LONG`]: measured with blocks of any length.
 const ZSTD_FAST_CONTEXT_BYTES: usize = 2 << 20;
 /// The same at higher levels.
@@ -45,8 +51,8 @@ impl Codec {
     /// What compressing takes beside the blocks, for each file that is written, in bytes at most.
     pub(crate) fn context_bytes(self) -> usize {
         match self {
-            // The table of LZ4 is on the stack.
-            Codec::None | Codec::Lz4 => 0,
+            Codec::None => 0,
+            Codec::Lz4 => LZ4_CONTEXT_BYTES,
             Codec::Zstd(level) if level <= ZSTD_LEVEL_OF_LONG => ZSTD_FAST_CONTEXT_BYTES,
             Codec::Zstd(_) => ZSTD_CONTEXT_BYTES,
         }
@@ -126,12 +132,12 @@ impl Framer {
     /// Compresses what is worth a try; as `compress`.
     fn shrink(&mut self, kind: Kind, raw: &[u8]) -> Option<(u8, usize)> {
         if kind != Kind::Data {
-            return self.compress(raw);
+            return self.compress(kind, raw);
         }
         if !self.trials.is_due() {
             return None;
         }
-        let shrunk = self.compress(raw);
+        let shrunk = self.compress(kind, raw);
         match shrunk {
             Some(_) => self.trials.shrank(),
             None => self.trials.was_vain(),
@@ -140,7 +146,7 @@ impl Framer {
     }
 
     /// The codec and the length of what is in `compressed` then; `None` if it is not worth it.
-    fn compress(&mut self, raw: &[u8]) -> Option<(u8, usize)> {
+    fn compress(&mut self, kind: Kind, raw: &[u8]) -> Option<(u8, usize)> {
         let space = match self.codec {
             Codec::None => return None,
             Codec::Lz4 => Lz4::bytes_max(raw.len()),
@@ -151,7 +157,10 @@ impl Framer {
         }
         let (codec, bytes) = match self.codec {
             Codec::None => return None,
-            Codec::Lz4 => (LZ4, self.lz4.compress(raw, &mut self.compressed)),
+            Codec::Lz4 if kind == Kind::Data && raw.len() <= BLOCK_TARGET_BYTES_MAX => {
+                (LZ4, self.lz4.compress(raw, &mut self.compressed))
+            }
+            Codec::Lz4 => (LZ4, compress_thoroughly(raw, &mut self.compressed)),
             Codec::Zstd(level) => {
                 let zstd = self.zstd.as_mut().expect("it was made with the codec");
                 // Its tables grow with the block: to 11 MB at level 9 for a row of 16 MB, and more at higher ones.
@@ -198,11 +207,13 @@ pub(crate) fn checksum_of(frame: &[u8]) -> u64 {
 /// A frame whose checksum is right, and whose head is one of the kind that was asked for.
 struct Checked<'f> {
     payload: &'f [u8],
-    /// Bytes of the content.
+    /// Bytes of the content before compression.
     raw: usize,
+    /// As the head says: `NONE`, `LZ4`, `ZSTD`, or a number of none.
     codec: u8,
 }
 
+/// The parts of a frame, once its checksum, length and kind are right.
 fn check(frame: &[u8], kind: Kind, seed: u64, offset: u64) -> Result<Checked<'_>, &'static str> {
     let Some((head, payload)) = frame.split_first_chunk::<HEAD_BYTES>() else {
         return Err("a frame ends in its head");
@@ -312,6 +323,7 @@ mod tests {
             prop_assert_eq!(length_of(&frame), Some(length));
             let mut opener = Opener::default();
             prop_assert_eq!(opener.open(&frame, Kind::Data, seed, offset), Ok(raw));
+            prop_assert_eq!(check_sealed(&frame, Kind::Data, seed, offset), Ok(()));
             prop_assert_eq!(opener.open(&frame, Kind::Data, seed, offset + 1), Err("checksum"));
             prop_assert_eq!(opener.open(&frame, Kind::Data, seed + 1, offset), Err("checksum"));
             prop_assert_eq!(opener.open(&frame, Kind::Wide, seed, offset), Err("frame kind"));
@@ -326,6 +338,7 @@ mod tests {
             let at = at.index(frame.len());
             frame[at] ^= 1 << bit;
             prop_assert!(Opener::default().open(&frame, Kind::Data, seed, 0).is_err());
+            prop_assert!(check_sealed(&frame, Kind::Data, seed, 0).is_err());
         }
 
         #[test]

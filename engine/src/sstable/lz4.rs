@@ -5,16 +5,30 @@
 //! └► the quick search finds nearly as much: quick until the next c; if not: thorough
 //! ```
 //!
-//! A search that skips ahead where it finds nothing is two to four times as fast. Of random values between a few
-//! repeated bytes, such as keys and timestamps, it finds the same; of text it finds a tenth less.
+//! The quick search looks at every fourth place where the thorough one looks at each, and both at fewer the longer they
+//! find nothing (`acceleration` of `LZ4_compress_fast`). It is two to four times as fast. Of random values between a few
+//! repeated bytes, such as keys and timestamps, it finds the same; of text it finds a tenth less
+//! (docs/decisions/2026-11-29-cost-of-a-load.md).
 //!
 //! Invariant: the same blocks in the same order give the same bytes: a file depends on its content alone.
 //!
-//! Not here: whether a block is tried at all (`trials.rs`). Blocks are decompressed by a library in safe Rust (`frame.rs`).
+//! Not here: which blocks are tried (`trials.rs`), and decompression, which is a library's in safe Rust (`frame.rs`).
 
 use lz4::block::CompressionMode;
 
-use crate::limits::{LZ4_ACCELERATION, LZ4_COMPARED_BLOCKS, LZ4_WORSE_DIVISOR};
+use crate::limits::BLOCK_BYTES_MAX;
+
+/// The acceleration of the quick search, and of the thorough one.
+const QUICK: i32 = 4;
+const THOROUGH: i32 = 1;
+/// The quick search is used where it makes a block at most 1/32 longer than the thorough one does.
+const WORSE_DIVISOR: usize = 32;
+/// Blocks between two that are compressed both ways: what the second way costs is lost among them.
+const COMPARED_BLOCKS: u32 = 63;
+
+/// What LZ4 takes at most, in bytes (`LZ4_MAX_INPUT_SIZE`).
+const INPUT_BYTES_MAX: usize = 0x7E00_0000;
+const _: () = assert!(BLOCK_BYTES_MAX <= INPUT_BYTES_MAX);
 
 /// Compresses the blocks of one file.
 #[derive(Debug, Default)]
@@ -25,23 +39,28 @@ pub(super) struct Lz4 {
 }
 
 impl Lz4 {
-    /// How many bytes `out` must have for a block of `bytes`.
+    /// How many bytes `out` must have for a block of so many.
     pub(super) fn bytes_max(bytes: usize) -> usize {
-        lz4::block::compress_bound(bytes).expect("blocks are short")
+        lz4::block::compress_bound(bytes).expect("LZ4 takes the longest block")
     }
 
     /// Compresses a block into the front of `out`; gives how many bytes that took.
     pub(super) fn compress(&mut self, raw: &[u8], out: &mut [u8]) -> usize {
-        if let Some(until_compared) = self.until_compared.checked_sub(1) {
-            self.until_compared = until_compared;
-            return compress(raw, if self.is_quick { LZ4_ACCELERATION } else { 1 }, out);
+        if self.until_compared > 0 {
+            self.until_compared -= 1;
+            return compress(raw, if self.is_quick { QUICK } else { THOROUGH }, out);
         }
-        self.until_compared = LZ4_COMPARED_BLOCKS;
-        let quick = compress(raw, LZ4_ACCELERATION, out);
-        let thorough = compress(raw, 1, out);
-        self.is_quick = quick <= thorough + thorough / LZ4_WORSE_DIVISOR;
+        self.until_compared = COMPARED_BLOCKS;
+        let quick = compress(raw, QUICK, out);
+        let thorough = compress(raw, THOROUGH, out);
+        self.is_quick = quick <= thorough + thorough / WORSE_DIVISOR;
         thorough
     }
+}
+
+/// The same for what is no block of data: it says nothing of the others.
+pub(super) fn compress_thoroughly(raw: &[u8], out: &mut [u8]) -> usize {
+    compress(raw, THOROUGH, out)
 }
 
 fn compress(raw: &[u8], acceleration: i32, out: &mut [u8]) -> usize {
@@ -77,7 +96,7 @@ mod tests {
         let block = |_| {
             let mut block = Vec::new();
             while block.len() < 4096 {
-                block.extend_from_slice(b"the same twenty bytes");
+                block.extend_from_slice(b"the same 21 bytes ...");
                 block.extend((0..80).map(|_| random(&mut state)));
             }
             block
@@ -85,19 +104,18 @@ mod tests {
         (0..200).map(block).collect()
     }
 
-    /// Words of some letters each, five hundred different ones, in random order.
+    /// Words of 3 to 9 letters each, 256 different ones, in random order.
     fn text() -> Vec<Vec<u8>> {
         let mut state = 2;
         let mut word = |_| -> Vec<u8> {
             let letters = 3 + random(&mut state) % 7;
             (0..letters).map(|_| b'a' + random(&mut state) % 26).collect()
         };
-        let words: Vec<Vec<u8>> = (0..500).map(&mut word).collect();
+        let words: Vec<Vec<u8>> = (0..256).map(&mut word).collect();
         let block = |_| {
             let mut block = Vec::new();
             while block.len() < 4096 {
-                let number = usize::from(random(&mut state)) * 500 / 256;
-                block.extend_from_slice(&words[number]);
+                block.extend_from_slice(&words[usize::from(random(&mut state))]);
                 block.push(b' ');
             }
             block
@@ -110,8 +128,8 @@ mod tests {
         let mut adaptive = Lz4::default();
         let adapted = total(&values(), |raw, out| adaptive.compress(raw, out));
         assert!(adaptive.is_quick);
-        let thorough = total(&values(), |raw, out| compress(raw, 1, out));
-        assert!(adapted <= thorough + thorough / LZ4_WORSE_DIVISOR, "{adapted} and {thorough}");
+        let thorough = total(&values(), |raw, out| compress(raw, THOROUGH, out));
+        assert!(adapted <= thorough + thorough / WORSE_DIVISOR, "{adapted} and {thorough}");
     }
 
     #[test]
@@ -119,9 +137,9 @@ mod tests {
         let mut adaptive = Lz4::default();
         let adapted = total(&text(), |raw, out| adaptive.compress(raw, out));
         assert!(!adaptive.is_quick);
-        assert_eq!(adapted, total(&text(), |raw, out| compress(raw, 1, out)));
-        let quick = total(&text(), |raw, out| compress(raw, LZ4_ACCELERATION, out));
-        assert!(quick > adapted + adapted / LZ4_WORSE_DIVISOR, "{quick} and {adapted}");
+        assert_eq!(adapted, total(&text(), |raw, out| compress(raw, THOROUGH, out)));
+        let quick = total(&text(), |raw, out| compress(raw, QUICK, out));
+        assert!(quick > adapted + adapted / WORSE_DIVISOR, "{quick} and {adapted}");
     }
 
     #[test]
@@ -129,7 +147,7 @@ mod tests {
         let mut adaptive = Lz4::default();
         total(&values()[..10], |raw, out| adaptive.compress(raw, out));
         assert!(adaptive.is_quick);
-        let blocks = LZ4_COMPARED_BLOCKS as usize;
+        let blocks = COMPARED_BLOCKS as usize;
         total(&text()[..blocks], |raw, out| adaptive.compress(raw, out));
         assert!(!adaptive.is_quick);
     }

@@ -1,4 +1,14 @@
-//! Reads all of a file and checks every byte that means something: after it was written, and by a scrub.
+//! The check of a whole file, front to back.
+//!
+//! ```text
+//! read_back  after it was written       each frame: checksum, length, kind
+//! verify     `messina-sst verify FILE`  the same, and blocks and index nodes are decompressed
+//! ```
+//!
+//! Both go through the data in the directory's order, the index nodes, and all other sections; the digests of what they
+//! saw are the footer's.
+//!
+//! Not here: the bytes of a frame (`frame.rs`), and damage that reads meet (`engine/src/damage.rs`).
 
 use model::TokenRange;
 
@@ -11,24 +21,27 @@ use crate::error::Result;
 use crate::io::{Disk, IoClass, RelPath};
 use crate::pause::Pause;
 
-/// Reads the file and checks it: every block in its place, in order, decompressed, and the digests of the footer. `pause`
-/// is awaited before each read: what a read brings is checked at once. Its long reads are requests of `class`.
+/// How closely a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Every byte is the one that was written.
+    Checksums,
+    /// Blocks and index nodes are decompressed, too.
+    Contents,
+}
+
+/// Reads the file and checks all of it. `pause` is awaited before each read: what a read brings is checked at once.
 pub async fn verify(
     disk: &Disk,
     dir: &RelPath,
     known: SstableIdentity,
-    class: IoClass,
     pause: &dyn Pause,
 ) -> Result<()> {
-    let opens = |table: &Sstable, frame: &[u8], kind, offset| {
-        table.open_frame(frame, kind, offset).map(drop)
-    };
-    check(disk, dir, known, class, &opens, pause).await
+    check((disk, dir), known, (Depth::Contents, Window::of_check(IoClass::Check)), pause).await
 }
 
-/// Reads back a file that was just written, and checks that every byte is the one that was written: what the blocks hold
-/// is not looked at. As [`verify`] otherwise. A flush is over when its file was read back, and memory and log space
-/// wait for it: `class` is the writer's.
+/// Reads back a file that was just written, by requests of its writer's `class`: memory and log space wait for a flush,
+/// which is over after this. Checksums are checked; a block that was compressed wrongly is found by [`verify`] or a read.
 pub(super) async fn read_back(
     disk: &Disk,
     dir: &RelPath,
@@ -36,24 +49,25 @@ pub(super) async fn read_back(
     class: IoClass,
     pause: &dyn Pause,
 ) -> Result<()> {
-    check(disk, dir, known, class, &Sstable::check_frame, pause).await
+    check((disk, dir), known, (Depth::Checksums, Window::of_read_back(class)), pause).await
 }
 
-/// Whether a block is what it should be.
-type Look = dyn Fn(&Sstable, &[u8], Kind, u64) -> Result<()>;
+fn look(table: &Sstable, depth: Depth, frame: &[u8], kind: Kind, offset: u64) -> Result<()> {
+    match depth {
+        Depth::Checksums => table.check_frame(frame, kind, offset),
+        Depth::Contents => table.open_frame(frame, kind, offset).map(drop),
+    }
+}
 
 async fn check(
-    disk: &Disk,
-    dir: &RelPath,
+    (disk, dir): (&Disk, &RelPath),
     known: SstableIdentity,
-    class: IoClass,
-    look: &Look,
+    (depth, mut window): (Depth, Window),
     pause: &dyn Pause,
 ) -> Result<()> {
     let cache = BlockCache::new(0);
     let table = Sstable::open(disk, dir, known, &cache, TokenRange::ALL).await?;
     let footer = table.footer();
-    let mut window = Window::of_check(class);
     let mut data_digest = 0;
     for number in 0..table.directory.blocks() {
         let (offset, bytes) = table.directory.frame(number);
@@ -62,7 +76,7 @@ async fn check(
             window.read(&table.file().await?, offset, bytes, footer.data_bytes).await?;
         }
         let frame = window.frame(offset, bytes).expect("it was just read");
-        look(&table, frame, Kind::Data, offset)?;
+        look(&table, depth, frame, Kind::Data, offset)?;
         data_digest = digest(data_digest, checksum_of(frame));
     }
     if data_digest != footer.data_digest {
@@ -72,7 +86,7 @@ async fn check(
     let (mut offset, end) = (footer.index_offset, footer.index_offset + footer.index_bytes);
     while offset < end {
         let frame = next_frame(&table, &mut window, offset, end, pause).await?;
-        look(&table, frame, Kind::RowIndex, offset)?;
+        look(&table, depth, frame, Kind::RowIndex, offset)?;
         sections_digest = digest(sections_digest, checksum_of(frame));
         offset += frame.len() as u64;
     }

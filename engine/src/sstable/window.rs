@@ -10,7 +10,9 @@ use std::rc::Rc;
 use super::file::Reading;
 use crate::error::Result;
 use crate::io::{File, IoClass, View};
-use crate::limits::{CHECKED_BYTES, READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX};
+use crate::limits::{
+    READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX, READ_BACK_BYTES, WRITE_ALIGN_BYTES,
+};
 
 /// A piece of a file that is read ahead at once.
 #[derive(Debug)]
@@ -73,9 +75,14 @@ impl Window {
         Window { view: None, start: 0, ahead_bytes, walked: false, class: reading.class(), grown }
     }
 
-    /// One for who checks all of a file by requests of this class.
+    /// A window for a check of a whole file, with requests of `class`.
     pub(crate) fn of_check(class: IoClass) -> Window {
-        Window { class, ahead_bytes: CHECKED_BYTES, ..Window::new(Reading::Compaction) }
+        Window { class, ..Window::new(Reading::Compaction) }
+    }
+
+    /// The same for a file of which only the checksums are checked: longer pieces take no longer than others' then.
+    pub(crate) fn of_read_back(class: IoClass) -> Window {
+        Window { class, ahead_bytes: READ_BACK_BYTES, ..Window::new(Reading::Compaction) }
     }
 
     /// The frame at `offset`, if all of it was read.
@@ -119,7 +126,9 @@ impl Window {
         end: u64,
     ) -> Result<()> {
         let space = usize::try_from(end - offset).unwrap_or(usize::MAX);
-        let wanted = bytes.max(self.ahead_bytes.min(space));
+        // Up to a whole unit of the device: one more would make the request longer than a piece is.
+        let ahead_bytes = self.ahead_bytes.saturating_sub(offset as usize % WRITE_ALIGN_BYTES);
+        let wanted = bytes.max(ahead_bytes.min(space));
         self.view = None;
         self.view = Some(file.of_class(self.class).read_exact_at(offset, wanted).await?);
         self.start = offset;

@@ -207,17 +207,18 @@ fn died_s(expiry: Expiry) -> u32 {
 
 /// What compaction keeps of `row` under `covering`; `None` if that is nothing.
 ///
-/// A row of which all is kept is handed back as it is; otherwise the rest is built in `scratch`.
+/// A row that nothing covers, and that has nothing mortal and nothing of a dropped column, is handed back as it is; of
+/// any other the rest is built in `scratch`.
 pub fn compact<'a>(
     row: RowRef<'a>,
     covering: Deletion,
     purge: &Purge<'_>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<RowRef<'a>> {
-    let ends = |drops: &ColumnDrops, cell: &Cell<'_>| drops.ends(cell.column, cell.timestamp);
-    let is_dropped = |cell: &Cell<'_>| purge.drops.is_some_and(|drops| ends(drops, cell));
-    let drops_none = purge.drops.is_none_or(ColumnDrops::is_empty);
-    let is_whole = drops_none || !row.cells().any(|cell| is_dropped(&cell));
+    let drops = purge.drops.filter(|drops| !drops.is_empty());
+    let is_dropped =
+        |cell: &Cell<'_>| drops.is_some_and(|drops| drops.ends(cell.column, cell.timestamp));
+    let is_whole = drops.is_none() || !row.cells().any(|cell| is_dropped(&cell));
     if covering.is_none() && !row.is_mortal() && is_whole {
         let empty = !row.has_marker() && row.cells().next().is_none();
         return (!empty).then_some(row);

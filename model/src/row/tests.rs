@@ -195,7 +195,7 @@ fn a_plain_cell_in_a_column_with_elements_is_refused() {
     assert_eq!(RowRef::checked(&out), Err(Error::Malformed("row: cells out of order")));
 }
 
-/// A row of which all is kept is not copied; what the copy would hold is the same.
+/// A row that loses nothing is handed back, not copied, unless something covers it; a copy says the same.
 #[test]
 fn a_row_of_which_all_is_kept_is_handed_back() {
     let mut t = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))

@@ -12,6 +12,7 @@
 use super::super::block::{BlockBuilder, Head as BlockHead, HeadRest, Row};
 use super::super::footer::FOOTER_BYTES;
 use super::super::slots::Slots;
+use super::super::verify::read_back;
 use super::*;
 use crate::cursor::Merge;
 use crate::io::IoClass;
@@ -85,11 +86,10 @@ fn every_flipped_bit_gives_the_right_rows_or_an_error() {
                 }
                 Err(error) => {
                     assert!(matches!(error, crate::Error::Corrupt { .. }), "bit {bit}: {error}");
-                    assert!(
-                        verify(&disk, &RelPath::root(), known, IoClass::Check, &async || {})
-                            .await
-                            .is_err()
-                    );
+                    let dir = RelPath::root();
+                    assert!(verify(&disk, &dir, known, &async || {}).await.is_err());
+                    let class = IoClass::Flush;
+                    assert!(read_back(&disk, &dir, known, class, &async || {}).await.is_err());
                 }
             }
         }
