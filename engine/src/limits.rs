@@ -36,8 +36,7 @@ const _: () = assert!(EMPTY_SLICES_AT_ONCE_MAX <= COVERED_BOUNDS_AT_ONCE_MAX);
 /// A longer read by the core's own ring is split into parts of this many bytes, as long as a job's request.
 pub const READ_PART_BYTES_MAX: usize = BACKGROUND_REQUEST_BYTES_MAX;
 
-/// The same of a read by glommio's rings, in bytes: with polled completions one request larger than the device's
-/// `max_sectors_kb` has hung (glommio issue 633).
+/// The same by glommio's rings: with polled completions a request beyond `max_sectors_kb` has hung (glommio issue 633).
 pub const EXECUTOR_READ_BYTES_MAX: usize = 128 << 10;
 
 /// At most this many files of a core wait for their close on its closing thread, each with a descriptor; more are
@@ -67,8 +66,8 @@ pub const SIM_OPS_MAX: u64 = 2_000_000;
 /// A path inside the data directory. Longer is `Invalid`.
 pub const PATH_BYTES_MAX: usize = 255;
 
-/// No request to the device is larger, in bytes: so long at most it is at work for somebody else when a commit or a read
-/// comes. Not smaller: a virtual disk costs some 50 µs of processor time for each (docs/decisions/2026-11-29-cost-of-a-load.md).
+/// No request to the device is larger, in bytes: so long at most it is at work for others when a commit or a read
+/// comes. Not smaller: a virtual disk costs some 50 µs of processor time for each (docs/decisions).
 pub const BACKGROUND_REQUEST_BYTES_MAX: usize = 256 << 10;
 
 /// An sstable is written in pieces of this.
@@ -137,8 +136,7 @@ pub const WIDE_BLOCKS_MIN: u64 = 8;
 
 /// A walk through an sstable reads this much at first, twice as much every time, and at last the most.
 pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
-/// The longest piece of such a walk, in bytes, and a compaction's from the start. Half of a request: each lane of a scan
-/// or a merge holds one.
+/// The longest piece of such a walk, and a merge's from the start. Half of a request: each lane holds one.
 pub const READ_AHEAD_BYTES_MAX: usize = 128 << 10;
 /// Bytes that are read at a time of a file that was just written, to check it.
 pub const READ_BACK_BYTES: usize = READ_PART_BYTES_MAX;

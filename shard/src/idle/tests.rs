@@ -4,7 +4,8 @@
 //! the watch of the executor (`WATCH_INTERVAL`), or that does not end.
 //!
 //! What wakes a core: mail, bytes on a socket (also beside a job that computes), a task of the same core (also if it
-//! notified before the core slept), an operation on a file by either ring. A core whose operations the kernel has not taken sleeps briefly.
+//! notified before the core slept), an operation on a file by either ring. A core whose operations the kernel has not
+//! taken sleeps briefly.
 //!
 //! Not here: when a core looks for work before it sleeps (`gaps.rs`), the mesh (`mailbox/mesh.rs`).
 
