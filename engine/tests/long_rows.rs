@@ -21,7 +21,8 @@ use model::row::{Cell, RowBuilder, RowHead, RowRef};
 use model::{ColumnId, Token};
 use peak_alloc::PeakAlloc;
 use shard::{
-    LATER_S, TABLE, flush, make, map_of_blobs, of_key, on_sim, open, schema_of, select_all, write,
+    LATER_S, TABLE, flush, make, map_of_blobs, of_key, on_sim, open, schema_of, select_all,
+    until_still, write,
 };
 
 #[global_allocator]
@@ -125,7 +126,7 @@ fn point_reads_of_a_long_row_hold_a_part_of_the_memory_and_are_all_answered() {
 /// Sends many reads of a row that has two elements, and waits for all: bytes that they held at the most, and that are
 /// kept when they are done.
 async fn held_by_reads(engine: &Rc<Engine>, exec: &SimExec, key: &'static [u8]) -> [usize; 2] {
-    let (done, before) = (Rc::new(Slot::new(0)), MEMORY.current_usage());
+    let (done, before) = (Rc::new(Slot::new(0)), until_still(|| MEMORY.current_usage()).await);
     MEMORY.reset_peak_usage();
     for _ in 0..READS {
         let (engine, done) = (engine.clone(), done.clone());

@@ -249,13 +249,7 @@ fn a_sample_reads_no_long_row_and_knows_nothing_where_all_are() {
             for is_known in [false, true] {
                 shard.write(1, 0..12, Write::Short).await;
                 shard::flush(&shard.engine).await;
-                // Segments of the log are filled by requests of the same class.
-                let mut before: u64 = 0;
-                while std::mem::replace(&mut before, of_flushes(&shard)) != before {
-                    for _ in 0..100 {
-                        yield_now().await;
-                    }
-                }
+                let before: u64 = shard::until_still(|| of_flushes(&shard)).await;
                 assert!(shard.engine.next_job_of(JobKind::Sample, NOW_S).is_some());
                 shard.look_up().await;
                 let read_bytes = of_flushes(&shard) - before;

@@ -52,8 +52,8 @@ pub(crate) fn any_operation() -> bool {
     HERE.with(|here| here.operations.get() > 0) || engine::io::in_executor() > 0
 }
 
-/// Whether something waits that only a turn of the executor to its rings ends: its own I/O, or a sleep that is over at
-/// `now`.
+/// Whether something waits that only a turn of the executor to its rings ends: I/O of the executor, or a sleep whose
+/// end is not after `now`.
 pub(crate) fn wants_rings(now: Instant) -> bool {
     any_operation() || next_alarm().is_some_and(|at| at <= now)
 }

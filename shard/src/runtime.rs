@@ -171,8 +171,8 @@ impl Runtime {
         &self.sleeping_pass
     }
 
-    /// Whether this core is full (`fullness.rs`), from its [`times`](Self::times) of now. Two system calls when that is
-    /// judged.
+    /// Whether this core is full (`fullness.rs`). `times` are its [`times`](Self::times) of this moment. The core is
+    /// judged once in `FULL_INTERVAL` at most, by two system calls.
     pub(crate) fn is_full(&self, times: CoreTimes) -> bool {
         self.fullness.is_full(times, || self.stalls.awake())
     }

@@ -367,13 +367,10 @@ impl<'t> PartitionCompactor<'t> {
         self.written = Deletion::NONE;
         self.is_after_row = false;
         self.changed_at.clear();
-        let static_row = match head.static_row {
-            Some(row) => compact(row, head.deletion, &purge, &mut self.row),
-            None => None,
-        };
+        let kept = &mut self.row;
         writer.partition(&Head {
             deletion: if self.keeps_tombstone { head.deletion } else { Deletion::NONE },
-            static_row,
+            static_row: head.static_row.and_then(|row| compact(row, head.deletion, &purge, kept)),
             ..*head
         });
         let static_bytes = head.static_row.map_or(0, |row| row.bytes().len());

@@ -27,8 +27,8 @@ const LZ4_RATIO_MAX: usize = 256;
 /// Compressed bytes are kept if they are fewer than this part of the raw ones.
 const WORTH: (usize, usize) = (15, 16);
 
-/// The table of LZ4, which is on the stack while a block is compressed.
-const LZ4_CONTEXT_BYTES: usize = 16 << 10;
+/// The table of LZ4 (`LZ4_STREAM_MINSIZE` of `lz4.h`), which is on the stack while a block is compressed.
+const LZ4_CONTEXT_BYTES: usize = (16 << 10) + 32;
 /// Tables of Zstandard for one file at levels up to [`ZSTD_LEVEL_OF_LONG`]: measured with blocks of any length.
 const ZSTD_FAST_CONTEXT_BYTES: usize = 2 << 20;
 /// The same at higher levels.

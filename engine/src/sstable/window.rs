@@ -80,7 +80,7 @@ impl Window {
         Window { class, ..Window::new(Reading::Compaction) }
     }
 
-    /// The same for a file of which only the checksums are checked: longer pieces take no longer than others' then.
+    /// The same for a file of which only the checksums are checked: its pieces may be longer, for each takes less time.
     pub(crate) fn of_read_back(class: IoClass) -> Window {
         Window { class, ahead_bytes: READ_BACK_BYTES, ..Window::new(Reading::Compaction) }
     }

@@ -157,6 +157,22 @@ pub(crate) async fn answers(engine: &Engine, count: usize) -> Vec<(u64, engine::
     done
 }
 
+/// Waits until what is measured stays the same, and gives it. After a write the log fills its next segments, in
+/// requests and in memory of the simulated disk that are not those of what is tested.
+pub(crate) async fn until_still<T: PartialEq>(measure: impl Fn() -> T) -> T {
+    let mut measured = measure();
+    loop {
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        let now = measure();
+        if measured == now {
+            return now;
+        }
+        measured = now;
+    }
+}
+
 /// Writes all memtables to sstables.
 pub(crate) async fn flush(engine: &Engine) {
     engine.flush_all(1, yield_now).await.unwrap();

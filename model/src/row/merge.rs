@@ -111,10 +111,8 @@ pub fn visible<'a>(
     scratch: &'a mut Vec<u8>,
 ) -> Option<RowRef<'a>> {
     let hidden = |cell: &Cell<'_>| drops.hides(cell.column, cell.timestamp);
-    let is_whole = drops.is_empty() || !row.cells().any(|cell| hidden(&cell));
-    if covering.is_none() && !row.is_mortal() && is_whole {
-        let empty = !row.has_marker() && row.cells().next().is_none();
-        return (!empty).then_some(row);
+    if is_untouched(row, covering, drops, hidden) {
+        return unless_empty(row);
     }
     let head = row.head();
     let deletion = covering.max(head.deletion);
@@ -136,6 +134,24 @@ pub fn visible<'a>(
         return None;
     }
     Some(RowRef::trusted(scratch))
+}
+
+/// Whether all of `row` stays as it is: nothing covers it, nothing of it expires or is a tombstone, and no cell is one of
+/// those that `is_gone` tells, which there are only if there are `drops`.
+#[inline]
+fn is_untouched(
+    row: RowRef<'_>,
+    covering: Deletion,
+    drops: &ColumnDrops,
+    is_gone: impl Fn(&Cell<'_>) -> bool,
+) -> bool {
+    let has_gone = || !drops.is_empty() && row.cells().any(|cell| is_gone(&cell));
+    covering.is_none() && !row.is_mortal() && !has_gone()
+}
+
+#[inline]
+fn unless_empty(row: RowRef<'_>) -> Option<RowRef<'_>> {
+    (row.has_marker() || row.cells().next().is_some()).then_some(row)
 }
 
 /// How many tombstones a reader of `row` under `covering` passes: its dead cells, or the one of the whole row if it has
@@ -215,13 +231,11 @@ pub fn compact<'a>(
     purge: &Purge<'_>,
     scratch: &'a mut Vec<u8>,
 ) -> Option<RowRef<'a>> {
-    let drops = purge.drops.filter(|drops| !drops.is_empty());
-    let is_dropped =
-        |cell: &Cell<'_>| drops.is_some_and(|drops| drops.ends(cell.column, cell.timestamp));
-    let is_whole = drops.is_none() || !row.cells().any(|cell| is_dropped(&cell));
-    if covering.is_none() && !row.is_mortal() && is_whole {
-        let empty = !row.has_marker() && row.cells().next().is_none();
-        return (!empty).then_some(row);
+    let none = ColumnDrops::default();
+    let drops = purge.drops.unwrap_or(&none);
+    let is_dropped = |cell: &Cell<'_>| drops.ends(cell.column, cell.timestamp);
+    if is_untouched(row, covering, drops, is_dropped) {
+        return unless_empty(row);
     }
     let mut head = row.head();
     let deletion = covering.max(head.deletion);
