@@ -5,11 +5,12 @@
 //!                       │                                   │ still nothing
 //!                       └──yes──────────────────────────────┴─► what was woken runs ─► sleep
 //!
-//! the executor has nothing under way (`outstanding.rs`): in one `epoll_wait`, until
+//! no task is runnable, the executor has nothing under way (`outstanding.rs`): in one `epoll_wait`, until
 //!      a socket is ready, mail arrives (the sender rings the bell), an alarm of the executor is due
-//! otherwise: in the executor, until one of its own operations ends, or
-//!      the same happens   (epoll ─► bridge ─► eventfd, read inside the executor; beside a job that computes, the job
-//!      looks at the epoll set after each slice: `sleeping_pass.rs`)
+//! a task is runnable: until a job that computes, which looks at the epoll set after each slice, sees
+//!      the same (`sleeping_pass.rs`), or no task is runnable any more: then as above
+//! the executor has something under way: in the executor, until one of its own operations ends, or
+//!      the same happens   (epoll ─► bridge ─► eventfd, read inside the executor)
 //! ```
 //!
 //! Why not always sleep in the executor: its sleep and the way back take about twelve system calls.
@@ -35,6 +36,7 @@
 //! the bell's: a read inside the executor could take the bell's signal from the `epoll_wait`.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -42,6 +44,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::io::{self as ring, Flushed};
+use futures_lite::future;
 
 use crate::contention::Contention;
 use crate::gaps::Gaps;
@@ -79,6 +82,8 @@ pub struct Idle {
     wake: Arc<Notify>,
     watch: Rc<Watch>,
     sleeping_pass: Rc<SleepingPass>,
+    /// Notified when no task is runnable any more, while the pass waits for that.
+    none_runs: Arc<Notify>,
     stop: Rc<Stop>,
     spin: Duration,
     gaps: Gaps,
@@ -133,6 +138,7 @@ impl Idle {
             wake,
             watch,
             sleeping_pass,
+            none_runs: Arc::default(),
             stop,
             spin,
             gaps,
@@ -207,13 +213,52 @@ impl Idle {
         if outstanding::any_runnable() {
             yield_now().await;
         }
-        let in_executor = outstanding::any_runnable() || outstanding::any_operation();
-        // What the kernel did not take is offered again soon: the executor's sleep has no such end.
-        if in_executor && ring::flush() == Flushed::All {
+        // What the kernel did not take is offered again soon: only the sleep here has such an end.
+        if ring::flush() == Flushed::Part {
+            return self.sleep_here(poller, has_work).await;
+        }
+        if !outstanding::any_operation()
+            && outstanding::any_runnable()
+            && self.sleep_beside_tasks(|| look(poller) || has_work()).await
+        {
+            return;
+        }
+        if outstanding::any_operation() {
             self.sleep_in_executor(|| look(poller) || has_work()).await;
         } else {
             self.sleep_here(poller, has_work).await;
         }
+    }
+
+    /// Waits while tasks are runnable, without a turn of the executor to its rings: until there is something to do, as a
+    /// task sees that ends a slice, or none is runnable any more. Whether there is something to do, or may be.
+    async fn sleep_beside_tasks(&self, mut has_work: impl FnMut() -> bool) -> bool {
+        self.bell().park();
+        let is_woken = has_work() || {
+            // One that is kept is of another sleep.
+            self.none_runs.take();
+            let _until = outstanding::notify_when_none_runs(&self.none_runs);
+            let is_woken = async {
+                self.wake.notified().await;
+                true
+            };
+            let none_runs = async {
+                self.none_runs.notified().await;
+                false
+            };
+            self.asleep(future::or(is_woken, none_runs)).await
+        };
+        self.bell().awake();
+        is_woken || outstanding::any_runnable()
+    }
+
+    /// Waits for what ends a sleep. Jobs that compute meanwhile look what is ready for the pass.
+    async fn asleep<T>(&self, end: impl Future<Output = T>) -> T {
+        let asleep = self.sleeping_pass.asleep(&self.watch, &self.wake);
+        let (slept, end) = self.stalls.outside_steps(Instant::now(), end).await;
+        drop(asleep);
+        outstanding::note_slept_in_executor(slept);
+        end
     }
 
     async fn sleep_here(&self, poller: &mut Poller, mut has_work: impl FnMut() -> bool) {
@@ -241,10 +286,7 @@ impl Idle {
         self.bell().park();
         if !has_work() {
             self.bridge.borrow_mut().arm().expect("an armed poll fits the ring");
-            let asleep = self.sleeping_pass.asleep(&self.watch, &self.wake);
-            let slept = self.stalls.outside_steps(Instant::now(), self.wake.notified()).await;
-            drop(asleep);
-            outstanding::note_slept_in_executor(slept);
+            self.asleep(self.wake.notified()).await;
         }
         self.bell().awake();
         // The executor has turned to its rings, or a job that computes will: turning to them again right after the next

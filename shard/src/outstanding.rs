@@ -23,6 +23,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use crate::notify::Notify;
+
 // Of the thread, for glommio polls and wakes tasks with nothing of ours at hand (docs/STYLE.md).
 thread_local! {
     static HERE: Outstanding = Outstanding::default();
@@ -40,11 +42,30 @@ struct Outstanding {
     slept_in_executor: Cell<Duration>,
     spun: Cell<Duration>,
     next_alarm: Cell<u64>,
+    /// Who waits until no task is runnable.
+    until_none_runs: RefCell<Option<Arc<Notify>>>,
 }
 
 /// Whether a task of this core has been woken and did not run since.
 pub(crate) fn any_runnable() -> bool {
     HERE.with(|here| here.runnable.load(Ordering::Relaxed) > 0)
+}
+
+/// Notifies `notify`, once, as soon as a task has had its turn and no other is runnable, while the guard lives. One
+/// waits at a time.
+pub(crate) fn notify_when_none_runs(notify: &Arc<Notify>) -> UntilNoneRuns {
+    let before = HERE.with(|here| here.until_none_runs.replace(Some(notify.clone())));
+    assert!(before.is_none(), "only the pass waits for the end of others");
+    UntilNoneRuns(())
+}
+
+/// While it lives, somebody waits until no task is runnable.
+pub(crate) struct UntilNoneRuns(());
+
+impl Drop for UntilNoneRuns {
+    fn drop(&mut self) {
+        HERE.with(|here| here.until_none_runs.replace(None));
+    }
 }
 
 /// Whether the executor has I/O of its own under way on this core.
@@ -156,6 +177,12 @@ impl Outstanding {
     fn note_earliest(&self) {
         self.earliest.set(self.alarms.borrow().first().map(|(at, _)| *at));
     }
+
+    fn none_runs(&self) {
+        if let Some(notify) = &*self.until_none_runs.borrow() {
+            notify.notify();
+        }
+    }
 }
 
 /// `future` as a task that is counted whenever it is runnable. It counts from now on.
@@ -166,7 +193,11 @@ pub(crate) fn counted<T>(future: impl Future<Output = T>) -> impl Future<Output 
         let mut future = pin!(future);
         poll_fn(|context| {
             turns.0.begin(context.waker());
-            future.as_mut().poll(&mut Context::from_waker(&waker))
+            let state = future.as_mut().poll(&mut Context::from_waker(&waker));
+            if !any_runnable() {
+                HERE.with(Outstanding::none_runs);
+            }
+            state
         })
         .await
     }

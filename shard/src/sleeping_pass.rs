@@ -1,15 +1,16 @@
-//! The pass while it sleeps in the executor, and how a job that computes beside it wakes it.
+//! The pass while it sleeps as a task of the executor, and how a job that computes beside it wakes it.
 //!
 //! ```text
-//! pass: nothing to do ─► sleeps ─► the executor turns to its rings and sees its bridge (`os/bridge.rs`) ─► awake
-//!                          │             not while a task is runnable                                       ▲
-//!                          └────► a job ends a slice: is a descriptor of the pass ready? ─yes───────────────┘
+//! pass: nothing to do ─► sleeps ─► a job ends a slice: is a descriptor of the pass ready? ─yes───────────────► awake
+//!                          ├────► the executor turns to its rings and sees its bridge (`os/bridge.rs`) ────────► ▲
+//!                          │           if it had something under way; not while a task is runnable               │
+//!                          └────► no task is runnable any more (`outstanding.rs`), if it had nothing ────────────┘
 //! ```
 //!
 //! Without the job's look a pass would sleep for as long as jobs compute. It costs one system call a slice, and only
-//! while the pass sleeps; a turn to the executor's rings costs six.
+//! while the pass sleeps; a turn to the executor's rings costs six, its own sleep twelve.
 //!
-//! Not here: when the pass sleeps, and a sleep in which no task is runnable (`idle.rs`).
+//! Not here: when the pass sleeps, and where it sleeps once no task is runnable (`idle.rs`).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -176,20 +176,21 @@ impl Stalls {
     pub(crate) async fn executor(&self, future: impl Future<Output = ()>) {
         let began = Instant::now();
         self.begins(began);
-        let took = self.outside_steps(began, future).await;
+        let (took, ()) = self.outside_steps(began, future).await;
         self.note(EXECUTOR, took);
     }
 
     /// Waits for `future` from `began`, which is now: how long that took, without the steps that other tasks did
-    /// meanwhile. Between two steps, as the pass waits: of one under way, what came before would be taken off, too.
-    pub(crate) async fn outside_steps(
+    /// meanwhile, and what came of it. Between two steps, as the pass waits: of one under way, what came before would be
+    /// taken off, too.
+    pub(crate) async fn outside_steps<T>(
         &self,
         began: Instant,
-        future: impl Future<Output = ()>,
-    ) -> Duration {
+        future: impl Future<Output = T>,
+    ) -> (Duration, T) {
         let in_steps = self.in_steps.get();
-        future.await;
-        began.elapsed().saturating_sub(self.in_steps.get() - in_steps)
+        let end = future.await;
+        (began.elapsed().saturating_sub(self.in_steps.get() - in_steps), end)
     }
 
     #[cold]

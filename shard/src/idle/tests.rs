@@ -240,3 +240,76 @@ fn a_pass_that_sleeps_is_woken_beside_a_job_that_computes() {
     });
     core.unwrap().join().unwrap().unwrap();
 }
+
+/// A pass beside a job that waits for its own file again and again: it sleeps in a system call of its own once the job
+/// waits, and what comes on a socket meanwhile wakes it. Before: the executor went to sleep, by a dozen system calls.
+#[test]
+fn a_pass_sleeps_by_itself_once_the_job_beside_it_waits() {
+    let core = launch(CoreConfig::new("alone", None), |runtime| async move {
+        let (idle, mut poller, wake) = alone(&runtime);
+        let (near, far) = UnixStream::pair().unwrap();
+        poller.add(near.as_fd(), 7, Interest::Read).unwrap();
+        let (turns, next) = (Rc::new(Cell::new(0)), Arc::new(Notify::new()));
+        let (counted, waits) = (turns.clone(), next.clone());
+        runtime.spawn(Group::Flush, async move {
+            loop {
+                // It is runnable still when the pass comes to sleep.
+                for _ in 0..5 {
+                    std::thread::sleep(Duration::from_micros(100));
+                    yield_now().await;
+                }
+                counted.set(counted.get() + 1);
+                waits.notified().await;
+            }
+        });
+        for round in 1..=20 {
+            let slept = outstanding::slept();
+            let writer = far.try_clone().unwrap();
+            let wrote = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(6));
+                (&writer).write_all(b"a").unwrap();
+            });
+            while !poller.has_ready() {
+                idle.wait(InFlight::Disk, &mut poller, || false).await;
+            }
+            assert_eq!(turns.get(), round, "the job had its turn and waits");
+            let slept = outstanding::slept() - slept;
+            assert!(slept > Duration::from_millis(1), "{slept:?} were slept by itself");
+
+            poller.ready().for_each(drop);
+            (&near).read_exact(&mut [0]).unwrap();
+            wrote.join().unwrap();
+            next.notify();
+        }
+        wake.take();
+        idle.close().await;
+    });
+    core.unwrap().join().unwrap().unwrap();
+}
+
+/// A notification for the pass counts though the task that made it was the last one that ran; one that says only that
+/// none runs is not kept for the next sleep.
+#[test]
+fn what_the_last_task_notifies_is_not_taken_for_its_end() {
+    let core = launch(CoreConfig::new("last", None), |runtime| async move {
+        let (idle, mut poller, wake) = alone(&runtime);
+        for round in 0..200 {
+            let notified = Rc::new(Cell::new(false));
+            let (notifies, wake) = (notified.clone(), wake.clone());
+            runtime.spawn(Group::Flush, async move {
+                for _ in 0..round % 3 {
+                    yield_now().await;
+                }
+                notifies.set(true);
+                wake.notify();
+            });
+            let began = Instant::now();
+            while !notified.get() {
+                idle.wait(InFlight::Disk, &mut poller, || false).await;
+            }
+            assert!(began.elapsed() < WATCH_INTERVAL / 2, "round {round} was slept through");
+        }
+        idle.close().await;
+    });
+    core.unwrap().join().unwrap().unwrap();
+}
