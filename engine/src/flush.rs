@@ -376,7 +376,7 @@ impl FlushTarget<'_> {
         if writer.is_full() {
             writer.drain(pause).await?;
             if let Some(FlushSpace { engine, promise, written_bytes }) = self.space {
-                engine.flush_holds(promise, written_bytes + writer.bytes()).await?;
+                engine.flush_holds(promise, written_bytes + writer.held_bytes()).await?;
             }
         }
         if *work_bytes >= JOB_STEP_BYTES {

@@ -271,7 +271,7 @@ async fn merge<C: MergeOwner>(
             if bytes >= step_bytes {
                 writer.drain(&async || owner.pause().await).await?;
                 let merged_bytes = std::mem::take(&mut bytes);
-                if owner.stepped(merged_bytes, writer.bytes()).await.is_break() {
+                if owner.stepped(merged_bytes, writer.held_bytes()).await.is_break() {
                     outputs.abandon().await;
                     return Ok(ControlFlow::Break(()));
                 }
