@@ -69,11 +69,16 @@ fn bytes_of(answer: &Result<()>) -> usize {
 }
 
 /// Records that are not in the memtables yet, each with its length in bytes.
+///
+/// Those that the log writes are in `bytes`, those that come meanwhile in `next`, and nothing is moved between them: the
+/// two change places when `bytes` is all taken.
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: Vec<u8>,
-    /// Bytes at the front of `bytes` that were taken.
+    /// Bytes at the front of `bytes` that were taken: not all, unless there are none.
     taken: usize,
+    /// Empty if `bytes` is.
+    next: Vec<u8>,
     entries: VecDeque<(Entry, usize)>,
 }
 
@@ -81,24 +86,32 @@ impl Waiting {
     fn push(&mut self, record: &[u8], entry: Entry) {
         let last = self.entries.back().map_or(Position::ZERO, |(last, _)| last.end);
         assert!(last <= entry.start && entry.start < entry.end, "records come as in the log");
-        self.bytes.extend_from_slice(record);
+        let bytes = if self.bytes.is_empty() { &mut self.bytes } else { &mut self.next };
+        bytes.extend_from_slice(record);
         self.entries.push_back((entry, record.len()));
     }
 
-    /// Forgets the oldest record. Moves what is left only when that is the smaller part.
+    /// Forgets the oldest record.
     fn pop(&mut self) -> Entry {
         let (entry, len) = self.entries.pop_front().expect("only what was seen is popped");
         self.taken += len;
         assert!(self.taken <= self.bytes.len(), "no more is taken than was pushed");
-        if self.entries.is_empty() {
-            assert_eq!(self.taken, self.bytes.len(), "the last record ends where its bytes do");
-            self.bytes.clear();
-            self.bytes.shrink_to(QUEUE_IDLE_BYTES_MAX);
+        if self.taken == self.bytes.len() {
             self.taken = 0;
-        } else if self.taken > self.bytes.len() / 2 {
-            self.bytes.drain(..mem::take(&mut self.taken));
+            self.bytes.clear();
+            mem::swap(&mut self.bytes, &mut self.next);
+        }
+        if self.entries.is_empty() {
+            assert!(self.bytes.is_empty(), "the last record ends where its bytes do");
+            self.bytes.shrink_to(QUEUE_IDLE_BYTES_MAX / 2);
+            self.next.shrink_to(QUEUE_IDLE_BYTES_MAX / 2);
         }
         entry
+    }
+
+    /// Bytes of the records.
+    fn bytes(&self) -> usize {
+        self.bytes.len() - self.taken + self.next.len()
     }
 }
 
@@ -118,8 +131,7 @@ impl WriteQueue {
 
     /// Bytes of the records that wait to be durable.
     pub(crate) fn bytes(&self) -> usize {
-        let waiting = self.waiting.borrow();
-        waiting.bytes.len() - waiting.taken
+        self.waiting.borrow().bytes()
     }
 
     /// How many records are not answered yet.
@@ -224,7 +236,7 @@ impl WriteQueue {
             let entry = waiting.pop();
             completions.push((entry.ticket, Err(Error::poisoned(error))));
         }
-        assert!(waiting.bytes.is_empty(), "bytes are of a record that waits");
+        assert_eq!(waiting.bytes(), 0, "bytes are of a record that waits");
         let answers = &mut *self.answers.borrow_mut();
         for (ticket, answer) in mem::take(&mut answers.waiting).into_values() {
             answers.bytes -= bytes_of(&answer);
@@ -269,5 +281,53 @@ impl WriteQueue {
     #[inline]
     pub(crate) fn has_completed(&self) -> bool {
         !self.completions.borrow().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u64) -> Entry {
+        let place = |number: u64| Position::new(1, u32::try_from(number).unwrap() * 100);
+        Entry { ticket: number, start: place(number), end: place(number + 1) }
+    }
+
+    /// Records come out in the order in which they went in, with their bytes, however many come while others are taken.
+    #[test]
+    fn records_leave_as_they_came_and_are_never_moved_behind_others() {
+        let queue = WriteQueue::new(Position::ZERO);
+        let record = |number: u64| vec![number as u8; 1 + number as usize * 7 % 50];
+        let (mut pushed, mut popped, mut random) = (0, 0, 1_u64);
+        while popped < 5000 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            for _ in 0..(random >> 60) {
+                queue.waiting.borrow_mut().push(&record(pushed), entry(pushed));
+                pushed += 1;
+            }
+            for _ in 0..(random >> 56) % 20 {
+                let Some((first, bytes)) = queue.first(entry(pushed).end) else { break };
+                assert_eq!((first.ticket, &*bytes), (popped, &*record(popped)));
+                drop(bytes);
+                queue.waiting.borrow_mut().pop();
+                popped += 1;
+            }
+            let left: usize = (popped..pushed).map(|number| record(number).len()).sum();
+            assert_eq!((queue.bytes(), queue.len()), (left, (pushed - popped) as usize));
+        }
+    }
+
+    /// What an empty queue keeps has a bound.
+    #[test]
+    fn an_empty_queue_keeps_little() {
+        let mut waiting = Waiting::default();
+        let record = vec![1; QUEUE_IDLE_BYTES_MAX];
+        for number in 0..6 {
+            waiting.push(&record, entry(number));
+        }
+        for _ in 0..6 {
+            waiting.pop();
+        }
+        assert!(waiting.bytes.capacity() + waiting.next.capacity() <= QUEUE_IDLE_BYTES_MAX);
     }
 }

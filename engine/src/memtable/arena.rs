@@ -16,7 +16,7 @@ use crate::limits::{ARENA_CHUNK_BYTES_MAX, ARENA_CHUNK_BYTES_MIN};
 /// Bytes that live as long as the memtable.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Each is as long as what was reserved of it: zeroed at once, a chunk would come into the caches twice.
+    /// Each is as long as what was put into it: zeroed before, a chunk would come into the caches twice.
     chunks: Vec<Vec<u8>>,
     /// The capacity of all of them.
     bytes: usize,
@@ -30,21 +30,23 @@ pub(super) struct Handle {
 }
 
 impl Arena {
-    /// Space for `count` bytes, zeroed.
-    pub(super) fn reserve(&mut self, count: usize) -> Handle {
-        let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= count;
+    /// Puts both parts, one behind the other, with zeros up to `space` bytes behind them.
+    pub(super) fn put(&mut self, parts: [&[u8]; 2], space: usize) -> Handle {
+        let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= space;
         if !self.chunks.last().is_some_and(fits) {
             let grown = self.chunks.last().map_or(0, |chunk| chunk.capacity() * 2);
             let regular = grown.clamp(ARENA_CHUNK_BYTES_MIN, ARENA_CHUNK_BYTES_MAX);
-            let chunk = Vec::with_capacity(regular.max(count));
+            let chunk = Vec::with_capacity(regular.max(space));
             self.bytes += chunk.capacity();
             self.chunks.push(chunk);
         }
         let number = index(self.chunks.len() - 1);
         let chunk = self.chunks.last_mut().expect("it was just pushed, or has the space");
-        let handle = Handle { chunk: number, offset: index(chunk.len()) };
-        chunk.resize(chunk.len() + count, 0);
-        handle
+        let begin = chunk.len();
+        parts.iter().for_each(|part| chunk.extend_from_slice(part));
+        assert!(chunk.len() - begin <= space, "the parts have space");
+        chunk.resize(begin + space, 0);
+        Handle { chunk: number, offset: index(begin) }
     }
 
     /// The first `count` bytes at a handle.
@@ -84,8 +86,15 @@ mod tests {
     fn handles_stay_apart_and_large_ones_get_their_own_chunk() {
         let mut arena = Arena::default();
         let sizes = [1, ARENA_CHUNK_BYTES_MIN, 100, ARENA_CHUNK_BYTES_MAX + 1, 7, 0, 3000];
-        let handles: Vec<Handle> = sizes.iter().map(|&size| arena.reserve(size)).collect();
+        let put = |(i, &size): (usize, &usize)| {
+            let bytes = vec![i as u8 + 1; size / 2];
+            arena.put([&bytes[..size / 4], &bytes[size / 4..]], size)
+        };
+        let handles: Vec<Handle> = sizes.iter().enumerate().map(put).collect();
         for (i, (&handle, &size)) in handles.iter().zip(&sizes).enumerate() {
+            let (bytes, spare) = arena.get(handle, size).split_at(size / 2);
+            assert!(bytes.iter().all(|&byte| byte == i as u8 + 1));
+            assert!(spare.iter().all(|&byte| byte == 0), "what is spare is zeroed");
             arena.get_mut(handle, size).fill(i as u8 + 1);
         }
         for (i, (&handle, &size)) in handles.iter().zip(&sizes).enumerate() {

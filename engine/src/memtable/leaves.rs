@@ -16,6 +16,7 @@
 
 use std::cmp::Ordering;
 
+use super::prefetch::prefetch_entries;
 use crate::limits::{COVERED_LEAVES_AT_ONCE_MAX, LEAF_ENTRIES_MAX};
 use crate::planted::{Bug, planted};
 
@@ -86,6 +87,7 @@ impl<E: Entry> Leaves<E> {
         let Some(entries) = self.leaves.get(leaf) else {
             return (Place { leaf: 0, index: 0 }, false);
         };
+        prefetch_entries(entries);
         match entries.binary_search_by(compare) {
             Ok(index) => (Place { leaf, index }, true),
             Err(index) => (Place { leaf, index }, false),

@@ -93,8 +93,7 @@ pub(super) enum Rows {
 
 impl Text {
     pub(super) fn put(arena: &mut Arena, bytes: &[u8]) -> Text {
-        let handle = arena.reserve(bytes.len());
-        arena.get_mut(handle, bytes.len()).copy_from_slice(bytes);
+        let handle = arena.put([bytes, &[]], bytes.len());
         Text { handle, len: len(bytes.len()) }
     }
 
@@ -107,10 +106,12 @@ impl Text {
 impl Slot {
     /// The first time bytes get exactly their space: most rows are never written again.
     pub(super) fn put(arena: &mut Arena, parts: [&[u8]; 2]) -> Slot {
+        Slot::with_space(arena, parts, parts[0].len() + parts[1].len())
+    }
+
+    fn with_space(arena: &mut Arena, parts: [&[u8]; 2], space: usize) -> Slot {
         let count = parts[0].len() + parts[1].len();
-        let mut slot = Slot { handle: arena.reserve(count), len: 0, space: len(count) };
-        slot.fill(arena, parts);
-        slot
+        Slot { handle: arena.put(parts, space), len: len(count), space: len(space) }
     }
 
     /// Overwrites the bytes in place if they fit. If not they move, with half as much again in
@@ -119,15 +120,9 @@ impl Slot {
     pub(super) fn set(&mut self, arena: &mut Arena, parts: [&[u8]; 2]) {
         let count = parts[0].len() + parts[1].len();
         if count > self.space as usize {
-            let space = count + count / 2;
-            *self = Slot { handle: arena.reserve(space), len: 0, space: len(space) };
+            *self = Slot::with_space(arena, parts, count + count / 2);
+            return;
         }
-        self.fill(arena, parts);
-    }
-
-    fn fill(&mut self, arena: &mut Arena, parts: [&[u8]; 2]) {
-        let count = parts[0].len() + parts[1].len();
-        assert!(count <= self.space as usize, "bytes are put where they have space");
         let (first, second) = arena.get_mut(self.handle, count).split_at_mut(parts[0].len());
         first.copy_from_slice(parts[0]);
         second.copy_from_slice(parts[1]);

@@ -6,7 +6,9 @@
 //! 1. A scan asks for the row that lies [`PREFETCHED_ENTRIES`] ahead of the one that it shows.
 //! 2. Of partitions the entry itself is asked for twice as far ahead, since the addresses of its key and row stand in
 //!    it.
-//! 3. A read asks for nothing before its second row or partition: what it reads may end with the first.
+//! 3. A search of a leaf asks for all of its entries at once, if they are short: it would wait for one line after the
+//!    other, each of which says which is next.
+//! 4. A read asks for nothing before its second row or partition: what it reads may end with the first.
 //!
 //! Measured when a memtable alone was still merged, together with the short way through `Merge::next`, a comparison of
 //! integers without encoding and one of empty group keys (b4fcacc; one core of an AMD EPYC of the fourth generation):
@@ -35,6 +37,17 @@ pub(super) fn prefetch(bytes: &[u8]) {
 #[inline]
 pub(super) fn prefetch_value<T>(value: &T) {
     ask(value);
+}
+
+/// Bytes of entries that are asked for before a search.
+const SEARCHED_BYTES_MAX: usize = 16 * LINE_BYTES;
+
+/// Asks for all entries, if they are few and short enough.
+#[inline]
+pub(super) fn prefetch_entries<T>(entries: &[T]) {
+    if size_of_val(entries) <= SEARCHED_BYTES_MAX {
+        entries.iter().step_by((LINE_BYTES / size_of::<T>()).max(1)).for_each(ask);
+    }
 }
 
 #[inline]

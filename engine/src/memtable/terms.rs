@@ -164,8 +164,7 @@ fn put(list: &mut Leaves<TermEntry>, arena: &mut Arena, bytes: &[u8]) {
     if found || (planted(Bug::MemoryForgetsTerms) && list.len() > 8) {
         return;
     }
-    let handle = arena.reserve(bytes.len());
-    arena.get_mut(handle, bytes.len()).copy_from_slice(bytes);
+    let handle = arena.put([bytes, &[]], bytes.len());
     let bytes_count = u32::try_from(bytes.len()).expect("terms and keys are short");
     list.insert(place, TermEntry { prefix: prefix(bytes), handle, bytes: bytes_count }, i64::MAX);
 }
