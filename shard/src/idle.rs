@@ -230,8 +230,8 @@ impl Idle {
         }
     }
 
-    /// Waits while tasks are runnable, without a turn of the executor to its rings: until there is something to do, as a
-    /// task sees that ends a slice, or none is runnable any more. Whether there is something to do, or may be.
+    /// Waits while tasks are runnable, without a turn of the executor to its rings: until there is something to do, as
+    /// a task sees that ends a slice, or none is runnable any more. Whether there is something to do, or may be.
     async fn sleep_beside_tasks(&self, mut has_work: impl FnMut() -> bool) -> bool {
         self.bell().park();
         let is_woken = has_work() || {

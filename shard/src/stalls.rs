@@ -181,8 +181,8 @@ impl Stalls {
     }
 
     /// Waits for `future` from `began`, which is now: how long that took, without the steps that other tasks did
-    /// meanwhile, and what came of it. Between two steps, as the pass waits: of one under way, what came before would be
-    /// taken off, too.
+    /// meanwhile, and what came of it. Between two steps, as the pass waits: of one under way, what came before
+    /// would be taken off, too.
     pub(crate) async fn outside_steps<T>(
         &self,
         began: Instant,

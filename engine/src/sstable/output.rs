@@ -3,9 +3,9 @@
 //! 1. The caller appends to `staged`, which never waits.
 //! 2. `drain` writes whole pieces of `SSTABLE_WRITE_BYTES` and keeps the rest. The file is made at the first write, so
 //!    what stays empty leaves no trace.
-//! 3. Once the file is long its space is allocated ahead, some pieces at a time: a write that makes a file longer is done
-//!    by a thread of the kernel's. What was allocated too much is given back when the file is finished. It is a help: a
-//!    disk or a file system that does not give the space is asked once.
+//! 3. Once the file is long its space is allocated ahead, some pieces at a time: a write that makes a file longer is
+//!    done by a thread of the kernel's. What was allocated too much is given back when the file is finished. It is a
+//!    help: a disk or a file system that does not give the space is asked once.
 //! 4. `finish` writes the rest, syncs and closes the file, and syncs its directory. `finish_unsynced` is for files that
 //!    no later life reads. `abandon` closes and unlinks the file.
 //!
@@ -21,7 +21,7 @@ use crate::limits::{SSTABLE_WRITE_BYTES, WRITE_ALIGN_BYTES};
 
 /// Space is allocated ahead for a file that is longer.
 const AHEAD_FROM_BYTES: u64 = 4 * SSTABLE_WRITE_BYTES as u64;
-/// So much at most: what a file takes of the disk that it may not need.
+/// Bytes that are allocated ahead at most: what a file takes of the disk and may not need.
 const AHEAD_BYTES_MAX: u64 = 32 * SSTABLE_WRITE_BYTES as u64;
 
 /// The file and what has not been written to it.
@@ -41,7 +41,7 @@ pub(crate) struct Output {
 enum Ahead {
     /// It ends where the last piece ended.
     Nothing,
-    /// So many bytes of the file are allocated, or were.
+    /// The file has space for this many bytes.
     Until(u64),
     /// The space was refused: a part of it may be allocated.
     Refused,
