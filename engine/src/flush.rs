@@ -275,7 +275,7 @@ impl FlushTarget<'_> {
         let dir = layout::table_dir(self.definition.id.0);
         self.disk.mkdir(&dir).await?;
         self.disk.sync_dir(&layout::tables_dir()).await?;
-        let config = WriterConfig::of_table(self.definition);
+        let config = WriterConfig::of_flush(self.definition);
         let drops = ColumnDrops::of(self.definition);
         let mut writer = Writer::new(self.disk, &dir, self.id, config).made_at(self.now_s);
         if let Err(error) = self.fill(&mut writer, layer, &drops, pause).await {

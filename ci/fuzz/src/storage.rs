@@ -244,6 +244,7 @@ async fn write_sstable(disk: &Disk) -> Result<WrittenSstable> {
     let config = WriterConfig {
         table: TABLE,
         codec: Codec::Lz4,
+        merged_soon: false,
         block_bytes: 300,
         filter_fp_chance: 0.01,
         filter_piece_bytes: 8,

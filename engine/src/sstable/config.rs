@@ -16,6 +16,8 @@ pub struct WriterConfig {
     pub table: TableId,
     /// How blocks are compressed.
     pub codec: Codec,
+    /// The file is merged into others soon: only blocks of which a fourth is saved are compressed.
+    pub merged_soon: bool,
     /// Bytes of a block before compression; one row may make a larger one.
     pub block_bytes: usize,
     /// The share of absent keys for which the filter may say that they are present, above 0; 1 makes no filter.
@@ -39,6 +41,7 @@ impl WriterConfig {
                 Algorithm::Lz4 => Codec::Lz4,
                 Algorithm::Zstd(level) => Codec::Zstd(level),
             },
+            merged_soon: false,
             block_bytes: compression
                 .chunk_bytes()
                 .clamp(BLOCK_TARGET_BYTES_MIN, BLOCK_TARGET_BYTES_MAX),
@@ -47,6 +50,13 @@ impl WriterConfig {
             written_forms: table.columns().iter().any(may_hold_written_forms),
             indexed: table.term_indexes().next().is_some().then(|| Arc::new(table.clone())),
         }
+    }
+
+    /// What the table asks for, for a file that a flush writes. It is merged into others soon, unless compaction is
+    /// disabled: to compress what hardly shrinks would cost more than all else of the flush, twice.
+    pub fn of_flush(table: &Table) -> WriterConfig {
+        let merged_soon = table.options.compaction.enabled();
+        WriterConfig { merged_soon, ..WriterConfig::of_table(table) }
     }
 }
 
@@ -59,6 +69,7 @@ fn may_hold_written_forms(column: &Column) -> bool {
 #[cfg(test)]
 mod tests {
     use model::CqlType;
+    use model::options::Compaction;
     use model::schema::TableBuilder;
     use uuid::Uuid;
 
@@ -78,5 +89,20 @@ mod tests {
         assert!(says(clustered.and_then(TableBuilder::build).unwrap()));
         let collected = table().and_then(|t| t.regular("s", set));
         assert!(says(collected.and_then(TableBuilder::build).unwrap()));
+    }
+
+    #[test]
+    fn what_a_flush_writes_is_merged_soon_unless_it_is_never_merged() {
+        let of = |enabled: &str| {
+            let given = [("class", "UnifiedCompactionStrategy"), ("enabled", enabled)];
+            let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let key = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+            let table = key.partition_key("k", CqlType::Int).and_then(TableBuilder::build);
+            let mut table = table.unwrap();
+            table.options.compaction = Compaction::parse(&given.into()).unwrap();
+            (WriterConfig::of_flush(&table).merged_soon, WriterConfig::of_table(&table).merged_soon)
+        };
+        assert_eq!(of("true"), (true, false));
+        assert_eq!(of("false"), (false, false));
     }
 }

@@ -24,8 +24,20 @@ pub(crate) const HEAD_BYTES: usize = 18;
 const CHECKSUM_BYTES: usize = 8;
 /// An LZ4 payload cannot grow more than this in decompression.
 const LZ4_RATIO_MAX: usize = 256;
-/// Compressed bytes are kept if they are fewer than this part of the raw ones.
-const WORTH: (usize, usize) = (15, 16);
+
+/// Compressed bytes are kept if they are fewer than this part of the raw ones: numerator, denominator.
+#[derive(Clone, Copy, Debug)]
+struct Worth(usize, usize);
+
+impl Worth {
+    const OF_FILES: Worth = Worth(15, 16);
+    /// Of a file that is merged into others soon.
+    const OF_FILES_MERGED_SOON: Worth = Worth(3, 4);
+
+    fn keeps(self, bytes: usize, raw: usize) -> bool {
+        bytes * self.1 < raw * self.0
+    }
+}
 
 /// The table of LZ4 (`LZ4_STREAM_MINSIZE` of `lz4.h`), which is on the stack while a block is compressed.
 const LZ4_CONTEXT_BYTES: usize = (16 << 10) + 32;
@@ -90,6 +102,8 @@ pub(crate) fn seed_of(id: SstableId) -> u64 {
 /// Compresses blocks and seals them with their checksum.
 pub(crate) struct Framer {
     codec: Codec,
+    /// Of the blocks with data.
+    worth: Worth,
     lz4: Lz4,
     zstd: Option<zstd::bulk::Compressor<'static>>,
     /// The level that `zstd` is at.
@@ -109,8 +123,13 @@ impl Framer {
             }
             _ => (None, 0),
         };
-        let (lz4, trials) = (Lz4::default(), Trials::default());
-        Framer { codec, lz4, zstd, zstd_level, compressed: Vec::new(), trials }
+        let (worth, lz4, trials) = (Worth::OF_FILES, Lz4::default(), Trials::default());
+        Framer { codec, worth, lz4, zstd, zstd_level, compressed: Vec::new(), trials }
+    }
+
+    /// The same for a file that is merged into others soon: its blocks are compressed where that saves a fourth.
+    pub(crate) fn of_file_merged_soon(self) -> Framer {
+        Framer { worth: Worth::OF_FILES_MERGED_SOON, ..self }
     }
 
     /// Appends a frame that still lacks its checksum; gives its length.
@@ -174,7 +193,8 @@ impl Framer {
                 (ZSTD, done.expect("the buffer holds the worst case"))
             }
         };
-        (bytes * WORTH.1 < raw.len() * WORTH.0).then_some((codec, bytes))
+        let worth = if kind == Kind::Data { self.worth } else { Worth::OF_FILES };
+        worth.keeps(bytes, raw.len()).then_some((codec, bytes))
     }
 }
 
@@ -364,6 +384,35 @@ mod tests {
                 seal(&mut frame, 1, 2);
             }
             let _ = Opener::default().open(&frame, Kind::Data, 1, 2);
+        }
+    }
+
+    /// Of a block that shrinks to five sixths a file keeps the compressed form if it stays; what is no block of data is
+    /// compressed in each.
+    #[test]
+    fn a_file_that_is_merged_soon_keeps_blocks_that_shrink_by_a_fourth() {
+        let random = |at: usize| xxh3_64(&at.to_le_bytes()).to_le_bytes();
+        let shrinks = |part: usize| -> Vec<u8> {
+            let raw: Vec<u8> = (0..512).flat_map(random).collect();
+            [&raw[..4096 - 4096 / part], &vec![7; 4096 / part]].concat()
+        };
+        let codecs_of = |framer: Framer, kind: Kind| {
+            let (mut framer, mut opener) = (framer, Opener::default());
+            let mut codec = |part: usize| {
+                let (raw, mut frame) = (shrinks(part), Vec::new());
+                framer.put(kind, &raw, &mut frame);
+                seal(&mut frame, 1, 2);
+                assert_eq!(opener.open(&frame, kind, 1, 2), Ok(raw));
+                frame[17]
+            };
+            [codec(2), codec(3), codec(6), codec(20)]
+        };
+        for (codec, number) in [(Codec::Lz4, LZ4), (Codec::Zstd(1), ZSTD)] {
+            let framer = || Framer::new(codec);
+            let merged_soon = || framer().of_file_merged_soon();
+            assert_eq!(codecs_of(framer(), Kind::Data), [number, number, number, NONE]);
+            assert_eq!(codecs_of(merged_soon(), Kind::Data), [number, number, NONE, NONE]);
+            assert_eq!(codecs_of(merged_soon(), Kind::Directory), [number, number, number, NONE]);
         }
     }
 

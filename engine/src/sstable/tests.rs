@@ -190,6 +190,7 @@ pub(super) fn config(block_bytes: usize, codec: Codec) -> WriterConfig {
     WriterConfig {
         table: TABLE,
         codec,
+        merged_soon: false,
         block_bytes,
         filter_fp_chance: 0.01,
         filter_piece_bytes: 4,

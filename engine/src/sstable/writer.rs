@@ -102,11 +102,13 @@ impl Writer {
     /// Begins the file `id` in directory `dir`; nothing is on disk before the first piece is full.
     pub fn new(disk: &Disk, dir: &RelPath, id: SstableId, config: WriterConfig) -> Writer {
         let filter = FilterBuilder::new(config.filter_fp_chance, config.filter_piece_bytes);
+        let framer = Framer::new(config.codec);
+        let framer = if config.merged_soon { framer.of_file_merged_soon() } else { framer };
         Writer {
             id,
             seed: seed_of(id),
             output: Output::new(disk.clone(), dir.join(&file_name(id))),
-            framer: Framer::new(config.codec),
+            framer,
             block: BlockBuilder::default(),
             block_first: None,
             raw: Vec::new(),

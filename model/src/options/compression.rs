@@ -26,7 +26,11 @@ pub const COMPRESSION: [SubOption; 7] = [
     SubOption::works("enabled"),
     SubOption::works("class"),
     SubOption::works("chunk_length_in_kb"),
-    SubOption::kept("min_compress_ratio", "0", "a block is compressed if that makes it smaller"),
+    SubOption::kept(
+        "min_compress_ratio",
+        "0",
+        "a block is compressed if that saves a sixteenth of it, or a fourth where a flush writes it",
+    ),
     SubOption::works("compression_level"),
     SubOption::kept("lz4_compressor_type", "fast", "LZ4 is always of the fast kind"),
     SubOption::kept("lz4_high_compressor_level", "9", "LZ4 is always of the fast kind"),

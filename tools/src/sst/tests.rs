@@ -52,6 +52,7 @@ async fn write(disk: &Disk) {
     let config = WriterConfig {
         table: TABLE,
         codec: Codec::Lz4,
+        merged_soon: false,
         block_bytes: 4096,
         filter_fp_chance: 0.01,
         filter_piece_bytes: engine::limits::FILTER_PIECE_BYTES,

@@ -136,6 +136,7 @@ fn config() -> WriterConfig {
     WriterConfig {
         table: TABLE,
         codec,
+        merged_soon: false,
         block_bytes: 100,
         filter_fp_chance: 0.01,
         filter_piece_bytes: 4,

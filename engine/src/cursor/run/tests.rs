@@ -42,6 +42,7 @@ async fn file(
     let config = WriterConfig {
         table: TABLE,
         codec: Codec::None,
+        merged_soon: false,
         block_bytes: 100,
         filter_fp_chance: 0.01,
         filter_piece_bytes: crate::limits::FILTER_PIECE_BYTES,
