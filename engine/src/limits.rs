@@ -546,7 +546,7 @@ pub const CHANGED_LISTS_BYTES_MAX: usize = LOG_RECORD_BYTES_MAX;
 /// Writes that waited, for space or for their turn, are taken so many at once: about half a millisecond.
 pub const DEFERRED_AT_ONCE_MAX: usize = 128;
 
-/// What the queue between log and memtables keeps when it is empty.
+/// Bytes of memory that the queue between log and memtables keeps when it is empty, in both of its buffers.
 pub const QUEUE_IDLE_BYTES_MAX: usize = 1 << 20;
 
 /// Rows that a read goes through before it asks whether to pause: some ten microseconds.

@@ -70,15 +70,15 @@ fn bytes_of(answer: &Result<()>) -> usize {
 
 /// Records that are not in the memtables yet, each with its length in bytes.
 ///
-/// Those that the log writes are in `bytes`, those that come meanwhile in `next`, and nothing is moved between them: the
-/// two change places when `bytes` is all taken.
+/// The oldest are in `front`, those that came after it began to fill in `back`: when all of `front` is taken the two
+/// change places, so that no record is ever moved. Until then the bytes that were taken stay in memory, uncounted.
 #[derive(Debug, Default)]
 struct Waiting {
-    bytes: Vec<u8>,
-    /// Bytes at the front of `bytes` that were taken: not all, unless there are none.
+    front: Vec<u8>,
+    /// Bytes at the start of `front` that were taken; less than its length, or 0 if it is empty.
     taken: usize,
-    /// Empty if `bytes` is.
-    next: Vec<u8>,
+    /// Empty if `front` is.
+    back: Vec<u8>,
     entries: VecDeque<(Entry, usize)>,
 }
 
@@ -86,7 +86,7 @@ impl Waiting {
     fn push(&mut self, record: &[u8], entry: Entry) {
         let last = self.entries.back().map_or(Position::ZERO, |(last, _)| last.end);
         assert!(last <= entry.start && entry.start < entry.end, "records come as in the log");
-        let bytes = if self.bytes.is_empty() { &mut self.bytes } else { &mut self.next };
+        let bytes = if self.front.is_empty() { &mut self.front } else { &mut self.back };
         bytes.extend_from_slice(record);
         self.entries.push_back((entry, record.len()));
     }
@@ -95,23 +95,23 @@ impl Waiting {
     fn pop(&mut self) -> Entry {
         let (entry, len) = self.entries.pop_front().expect("only what was seen is popped");
         self.taken += len;
-        assert!(self.taken <= self.bytes.len(), "no more is taken than was pushed");
-        if self.taken == self.bytes.len() {
+        assert!(self.taken <= self.front.len(), "no more is taken than was pushed");
+        if self.taken == self.front.len() {
             self.taken = 0;
-            self.bytes.clear();
-            mem::swap(&mut self.bytes, &mut self.next);
+            self.front.clear();
+            mem::swap(&mut self.front, &mut self.back);
         }
         if self.entries.is_empty() {
-            assert!(self.bytes.is_empty(), "the last record ends where its bytes do");
-            self.bytes.shrink_to(QUEUE_IDLE_BYTES_MAX / 2);
-            self.next.shrink_to(QUEUE_IDLE_BYTES_MAX / 2);
+            assert!(self.front.is_empty(), "the last record ends where its bytes do");
+            self.front.shrink_to(QUEUE_IDLE_BYTES_MAX / 2);
+            self.back.shrink_to(QUEUE_IDLE_BYTES_MAX / 2);
         }
         entry
     }
 
     /// Bytes of the records.
     fn bytes(&self) -> usize {
-        self.bytes.len() - self.taken + self.next.len()
+        self.front.len() - self.taken + self.back.len()
     }
 }
 
@@ -172,7 +172,7 @@ impl WriteQueue {
     pub(crate) fn first(&self, until: Position) -> Option<(Entry, Ref<'_, [u8]>)> {
         let waiting = self.waiting.borrow();
         let (entry, len) = *waiting.entries.front().filter(|(entry, _)| entry.end <= until)?;
-        Some((entry, Ref::map(waiting, |waiting| &waiting.bytes[waiting.taken..][..len])))
+        Some((entry, Ref::map(waiting, |waiting| &waiting.front[waiting.taken..][..len])))
     }
 
     /// The oldest record is in the memtables: answers it, and who has read it.
@@ -328,6 +328,6 @@ mod tests {
         for _ in 0..6 {
             waiting.pop();
         }
-        assert!(waiting.bytes.capacity() + waiting.next.capacity() <= QUEUE_IDLE_BYTES_MAX);
+        assert!(waiting.front.capacity() + waiting.back.capacity() <= QUEUE_IDLE_BYTES_MAX);
     }
 }

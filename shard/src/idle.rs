@@ -5,12 +5,12 @@
 //!                       │                                   │ still nothing
 //!                       └──yes──────────────────────────────┴─► what was woken runs ─► sleep
 //!
-//! no task is runnable, the executor has nothing under way (`outstanding.rs`): in one `epoll_wait`, until
-//!      a socket is ready, mail arrives (the sender rings the bell), an alarm of the executor is due
-//! a task is runnable: until a job that computes, which looks at the epoll set after each slice, sees
-//!      the same (`sleeping_pass.rs`), or no task is runnable any more: then as above
-//! the executor has something under way: in the executor, until one of its own operations ends, or
-//!      the same happens   (epoll ─► bridge ─► eventfd, read inside the executor)
+//! 1. the executor has something under way (`outstanding.rs`): in the executor, until one of its own operations ends, or
+//!      what ends 3 happens   (epoll ─► bridge ─► eventfd, read inside the executor)
+//! 2. else, a task is runnable: as a task beside it, until a job that ends a slice sees what ends 3
+//!      (`sleeping_pass.rs`), or no task is runnable any more: then 1 or 3
+//! 3. else, and whenever the kernel did not take all of the ring: in one `epoll_wait`, until a socket is ready,
+//!      mail arrives (the sender rings the bell), an alarm of the executor is due
 //! ```
 //!
 //! Why not always sleep in the executor: its sleep and the way back take about twelve system calls.
@@ -215,7 +215,7 @@ impl Idle {
         }
         // What the kernel did not take is offered again soon: only the sleep here has such an end.
         if ring::flush() == Flushed::Part {
-            return self.sleep_here(poller, has_work).await;
+            return self.sleep_here(poller, has_work, Flushed::Part).await;
         }
         if !outstanding::any_operation()
             && outstanding::any_runnable()
@@ -226,12 +226,12 @@ impl Idle {
         if outstanding::any_operation() {
             self.sleep_in_executor(|| look(poller) || has_work()).await;
         } else {
-            self.sleep_here(poller, has_work).await;
+            self.sleep_here(poller, has_work, Flushed::All).await;
         }
     }
 
-    /// Waits while tasks are runnable, without a turn of the executor to its rings: until there is something to do, as
-    /// a task sees that ends a slice, or none is runnable any more. Whether there is something to do, or may be.
+    /// Waits while tasks are runnable, without a turn of the executor to its rings: until a job that ends a slice sees
+    /// something for the pass, the pass is notified, or no task is runnable. `true` if the pass is to look for work.
     async fn sleep_beside_tasks(&self, mut has_work: impl FnMut() -> bool) -> bool {
         self.bell().park();
         let is_woken = has_work() || {
@@ -246,29 +246,35 @@ impl Idle {
                 self.none_runs.notified().await;
                 false
             };
-            self.asleep(future::or(is_woken, none_runs)).await
+            // What passes outside the steps of the others is their switching: the core does not sleep.
+            self.asleep(future::or(is_woken, none_runs)).await.1
         };
         self.bell().awake();
         is_woken || outstanding::any_runnable()
     }
 
-    /// Waits for what ends a sleep. Jobs that compute meanwhile look what is ready for the pass.
-    async fn asleep<T>(&self, end: impl Future<Output = T>) -> T {
-        let asleep = self.sleeping_pass.asleep(&self.watch, &self.wake);
-        let (slept, end) = self.stalls.outside_steps(Instant::now(), end).await;
-        drop(asleep);
-        outstanding::note_slept_in_executor(slept);
-        end
+    /// Waits for what ends a sleep: how long, without the steps of other tasks, and what ended it. Jobs that compute
+    /// meanwhile look what is ready for the pass.
+    async fn asleep<T>(&self, end: impl Future<Output = T>) -> (Duration, T) {
+        let _asleep = self.sleeping_pass.asleep(&self.watch, &self.wake);
+        self.stalls.outside_steps(Instant::now(), end).await
     }
 
-    async fn sleep_here(&self, poller: &mut Poller, mut has_work: impl FnMut() -> bool) {
+    /// Sleeps in one system call: not for long if the kernel did not take all of the ring before.
+    async fn sleep_here(
+        &self,
+        poller: &mut Poller,
+        mut has_work: impl FnMut() -> bool,
+        flushed: Flushed,
+    ) {
         let now = Instant::now();
         let alarm = outstanding::next_alarm();
         self.bell().park();
         let stays = self.wake.take() || poller.has_ready() || ring::take_done() || has_work();
         if !stays {
             let alarm = alarm.map(|at| at.saturating_duration_since(now));
-            poller.wait(sleep_at_most(alarm, ring::flush())).expect("the epoll set is open");
+            let flushed = if ring::flush() == Flushed::All { flushed } else { Flushed::Part };
+            poller.wait(sleep_at_most(alarm, flushed)).expect("the epoll set is open");
             outstanding::note_slept(now.elapsed());
         }
         self.bell().awake();
@@ -286,7 +292,8 @@ impl Idle {
         self.bell().park();
         if !has_work() {
             self.bridge.borrow_mut().arm().expect("an armed poll fits the ring");
-            self.asleep(self.wake.notified()).await;
+            let (slept, ()) = self.asleep(self.wake.notified()).await;
+            outstanding::note_slept_in_executor(slept);
         }
         self.bell().awake();
         // The executor has turned to its rings, or a job that computes will: turning to them again right after the next

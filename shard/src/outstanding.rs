@@ -51,8 +51,8 @@ pub(crate) fn any_runnable() -> bool {
     HERE.with(|here| here.runnable.load(Ordering::Relaxed) > 0)
 }
 
-/// Notifies `notify`, once, as soon as a task has had its turn and no other is runnable, while the guard lives. One
-/// waits at a time.
+/// While the guard lives: notifies `notify` whenever a task has had its turn, or is over, and no task is runnable.
+/// There is one guard at a time.
 pub(crate) fn notify_when_none_runs(notify: &Arc<Notify>) -> UntilNoneRuns {
     let before = HERE.with(|here| here.until_none_runs.replace(Some(notify.clone())));
     assert!(before.is_none(), "only the pass waits for the end of others");
@@ -178,8 +178,10 @@ impl Outstanding {
         self.earliest.set(self.alarms.borrow().first().map(|(at, _)| *at));
     }
 
-    fn none_runs(&self) {
-        if let Some(notify) = &*self.until_none_runs.borrow() {
+    fn notify_if_none_runs(&self) {
+        if self.runnable.load(Ordering::Relaxed) == 0
+            && let Some(notify) = &*self.until_none_runs.borrow()
+        {
             notify.notify();
         }
     }
@@ -194,9 +196,7 @@ pub(crate) fn counted<T>(future: impl Future<Output = T>) -> impl Future<Output 
         poll_fn(|context| {
             turns.0.begin(context.waker());
             let state = future.as_mut().poll(&mut Context::from_waker(&waker));
-            if !any_runnable() {
-                HERE.with(Outstanding::none_runs);
-            }
+            HERE.with(Outstanding::notify_if_none_runs);
             state
         })
         .await
@@ -253,6 +253,8 @@ impl Drop for Turns {
         if self.0.woken.swap(true, Ordering::Relaxed) {
             self.0.runnable.fetch_sub(1, Ordering::Relaxed);
         }
+        // Woken in its last turn, it counted until now. Never at the end of the thread, when there is none to tell.
+        let _ = HERE.try_with(Outstanding::notify_if_none_runs);
     }
 }
 
@@ -304,6 +306,31 @@ mod tests {
         assert!(!any_runnable(), "woken after its end");
         drop(counted(async {}));
         assert!(!any_runnable(), "never polled");
+    }
+
+    /// Before: one that was woken in its last turn counted while the others were asked for, and the pass slept on.
+    #[test]
+    fn who_waits_for_the_end_of_tasks_is_told_of_it_however_the_last_one_ends() {
+        let none_runs = Arc::new(Notify::new());
+        let mut waits = Box::pin(counted(std::future::pending::<()>()));
+        assert!(poll(&mut waits).is_pending());
+        assert!(!none_runs.take(), "none waited");
+        let until = notify_when_none_runs(&none_runs);
+        let mut wakes_itself = Box::pin(counted(poll_fn(|context| {
+            context.waker().wake_by_ref();
+            Poll::Ready(())
+        })));
+        assert!(poll(&mut wakes_itself).is_ready());
+        drop(wakes_itself);
+        assert!(none_runs.take(), "it is over");
+        let mut yields = Box::pin(counted(futures_lite::future::yield_now()));
+        assert!(poll(&mut yields).is_pending());
+        assert!(!none_runs.take(), "it is runnable still");
+        assert!(poll(&mut yields).is_ready());
+        assert!(none_runs.take());
+        drop(until);
+        drop(yields);
+        assert!(!none_runs.take(), "none waits any more");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! by themselves.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Instant;
 
 use futures_lite::future::yield_now;
@@ -16,12 +17,13 @@ use futures_lite::future::yield_now;
 use crate::groups::Group;
 use crate::limits::READ_SLICE;
 use crate::runtime::Runtime;
+use crate::sleeping_pass::SleepingPass;
 use crate::yielder::Yielder;
 
 /// The pauses of one read.
 pub(crate) enum ReadPauses {
-    /// When the slice of a read of requests began.
-    Request(Cell<Instant>),
+    /// When the slice of a read of requests began. It may be a task beside a pass that sleeps.
+    Request(Cell<Instant>, Rc<SleepingPass>),
     /// A read of a range stands aside as other long work does.
     Long(Yielder),
 }
@@ -30,7 +32,10 @@ impl ReadPauses {
     /// The pauses of a read that runs in `group`.
     pub(crate) fn new(runtime: &Runtime, group: Group) -> ReadPauses {
         match group {
-            Group::Requests => ReadPauses::Request(Cell::new(Instant::now())),
+            Group::Requests => {
+                let began = Cell::new(Instant::now());
+                ReadPauses::Request(began, runtime.sleeping_pass().clone())
+            }
             group => ReadPauses::Long(runtime.yielder(group)),
         }
     }
@@ -38,8 +43,9 @@ impl ReadPauses {
     /// Lets others run if the slice is used up.
     pub(crate) async fn yield_if_due(&self) {
         match self {
-            ReadPauses::Request(began) if began.get().elapsed() < READ_SLICE => {}
-            ReadPauses::Request(began) => {
+            ReadPauses::Request(began, _) if began.get().elapsed() < READ_SLICE => {}
+            ReadPauses::Request(began, sleeping_pass) => {
+                sleeping_pass.wake_if_wanted();
                 // Wakes itself and waits: whatever is woken already comes first.
                 yield_now().await;
                 began.set(Instant::now());

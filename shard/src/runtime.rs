@@ -166,7 +166,7 @@ impl Runtime {
         CoreTimes { at: Instant::now(), served, slept, spun }
     }
 
-    /// Where the pass of this core is found while it sleeps in the executor.
+    /// Where the pass of this core is found while it sleeps as a task of the executor.
     pub(crate) fn sleeping_pass(&self) -> &Rc<SleepingPass> {
         &self.sleeping_pass
     }
@@ -247,10 +247,10 @@ impl Runtime {
         u32::try_from(wall.as_secs()).unwrap_or(u32::MAX)
     }
 
-    /// Lets the other groups run, and comes back. Before that it wakes a pass that sleeps in the executor and has
+    /// Lets the other groups run, and comes back. Before that it wakes a pass that sleeps beside it and has
     /// something to do. If something waits for the executor's rings at `now`, the executor turns to them: it would not
     /// while tasks are runnable.
-    pub(crate) async fn let_others_run(&self, now: Instant) {
+    pub async fn let_others_run(&self, now: Instant) {
         // By hand the disk is served whenever its owner drives it.
         let Kind::Core(_) = &self.kind else { return };
         self.sleeping_pass.wake_if_wanted();

@@ -1,14 +1,13 @@
 //! The pass while it sleeps as a task of the executor, and how a job that computes beside it wakes it.
 //!
-//! ```text
-//! pass: nothing to do ─► sleeps ─► a job ends a slice: is a descriptor of the pass ready? ─yes───────────────► awake
-//!                          ├────► the executor turns to its rings and sees its bridge (`os/bridge.rs`) ────────► ▲
-//!                          │           if it had something under way; not while a task is runnable               │
-//!                          └────► no task is runnable any more (`outstanding.rs`), if it had nothing ────────────┘
-//! ```
+//! The pass has nothing to do and sleeps. What wakes it:
+//! 1. a job ends a slice, and a descriptor of the pass is ready;
+//! 2. the executor turns to its rings and sees the bridge (`os/bridge.rs`), if it had something under way: not while a
+//!    task is runnable;
+//! 3. no task is runnable any more (`outstanding.rs`), if the executor had nothing under way.
 //!
 //! Without the job's look a pass would sleep for as long as jobs compute. It costs one system call a slice, and only
-//! while the pass sleeps; a turn to the executor's rings costs six, its own sleep twelve.
+//! while the pass sleeps; a turn to the executor's rings costs six, and a sleep of the executor twelve.
 //!
 //! Not here: when the pass sleeps, and where it sleeps once no task is runnable (`idle.rs`).
 
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use crate::notify::Notify;
 use crate::os::epoll::Watch;
 
-/// The pass of one core, if it sleeps in the executor.
+/// The pass of one core, if it sleeps as a task of the executor.
 #[derive(Default)]
 pub(crate) struct SleepingPass {
     /// What is ready when the pass has something to do, and what wakes it. `None` while it is awake.

@@ -16,7 +16,7 @@ use crate::limits::{ARENA_CHUNK_BYTES_MAX, ARENA_CHUNK_BYTES_MIN};
 /// Bytes that live as long as the memtable.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Each is as long as what was put into it: zeroed before, a chunk would come into the caches twice.
+    /// As long as what was put into each. A chunk is not zeroed first: that would bring it into the caches twice.
     chunks: Vec<Vec<u8>>,
     /// The capacity of all of them.
     bytes: usize,
@@ -30,7 +30,7 @@ pub(super) struct Handle {
 }
 
 impl Arena {
-    /// Puts both parts, one behind the other, with zeros up to `space` bytes behind them.
+    /// Appends both parts and zeros, `space` bytes together; gives where they begin. Panics if the parts are longer.
     pub(super) fn put(&mut self, parts: [&[u8]; 2], space: usize) -> Handle {
         let fits = |chunk: &Vec<u8>| chunk.capacity() - chunk.len() >= space;
         if !self.chunks.last().is_some_and(fits) {

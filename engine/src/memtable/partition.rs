@@ -109,6 +109,7 @@ impl Slot {
         Slot::with_space(arena, parts, parts[0].len() + parts[1].len())
     }
 
+    /// The bytes with so much space in all.
     fn with_space(arena: &mut Arena, parts: [&[u8]; 2], space: usize) -> Slot {
         let count = parts[0].len() + parts[1].len();
         Slot { handle: arena.put(parts, space), len: len(count), space: len(space) }

@@ -1,4 +1,4 @@
-//! Asking the processor for memory that a scan comes to soon: a hint that changes nothing but the time.
+//! Asking the processor for memory that a scan or a search comes to soon: a hint that changes nothing but the time.
 //!
 //! Rows that were written one by one lie all over the arena, so a scan in the order of clustering keys misses the
 //! caches at each of them, and a row takes as long as memory does (100 ns) instead of as long as its instructions.
@@ -6,15 +6,15 @@
 //! 1. A scan asks for the row that lies [`PREFETCHED_ENTRIES`] ahead of the one that it shows.
 //! 2. Of partitions the entry itself is asked for twice as far ahead, since the addresses of its key and row stand in
 //!    it.
-//! 3. A search of a leaf asks for all of its entries at once, if they are short: it would wait for one line after the
-//!    other, each of which says which is next.
-//! 4. A read asks for nothing before its second row or partition: what it reads may end with the first.
+//! 3. A search asks for a leaf of at most [`SEARCHED_LEAF_BYTES_MAX`] at once. A binary search would wait for its lines
+//!    one after the other, since each says which is next.
+//! 4. Of rows and partitions, a read asks for none before its second: what it reads may end with the first.
 //!
 //! Measured when a memtable alone was still merged, together with the short way through `Merge::next`, a comparison of
 //! integers without encoding and one of empty group keys (b4fcacc; one core of an AMD EPYC of the fourth generation):
 //! `count(*)` over 500,000 rows in partitions of 250 went from 4.0 to 8.1 million rows a second.
 //!
-//! Not here: when a scan asks (`cursor.rs`). On processors other than x86-64 nothing is asked for.
+//! Not here: when a scan asks (`cursor.rs`), and when a search does (`leaves.rs`). On processors other than x86-64 nothing is asked for.
 
 #![expect(unsafe_code, reason = "the instruction has no safe form in std")]
 
@@ -26,6 +26,8 @@ pub(super) const PREFETCHED_ENTRIES: usize = 4;
 const LINE_BYTES: usize = 64;
 /// Bytes of a large row that are asked for: the processor itself sees that the rest follows.
 const PREFETCH_BYTES_MAX: usize = 4 * LINE_BYTES;
+/// A longer leaf is not asked for before it is searched, in bytes: those of partitions are no longer.
+const SEARCHED_LEAF_BYTES_MAX: usize = 16 * LINE_BYTES;
 
 /// Asks for the first of these bytes.
 #[inline]
@@ -39,13 +41,10 @@ pub(super) fn prefetch_value<T>(value: &T) {
     ask(value);
 }
 
-/// Bytes of entries that are asked for before a search.
-const SEARCHED_BYTES_MAX: usize = 16 * LINE_BYTES;
-
-/// Asks for all entries, if they are few and short enough.
+/// Asks for the first line of each entry, if together they take at most [`SEARCHED_LEAF_BYTES_MAX`].
 #[inline]
 pub(super) fn prefetch_entries<T>(entries: &[T]) {
-    if size_of_val(entries) <= SEARCHED_BYTES_MAX {
+    if size_of_val(entries) <= SEARCHED_LEAF_BYTES_MAX {
         entries.iter().step_by((LINE_BYTES / size_of::<T>()).max(1)).for_each(ask);
     }
 }

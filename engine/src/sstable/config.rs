@@ -52,8 +52,9 @@ impl WriterConfig {
         }
     }
 
-    /// What the table asks for, for a file that a flush writes. It is merged into others soon, unless compaction is
-    /// disabled: to compress what hardly shrinks would cost more than all else of the flush, twice.
+    /// What the table asks for, for a file that a flush writes. Unless compaction is disabled a merge soon reads the
+    /// file and compresses its rows again, so that a block is compressed only if that saves a fourth of it
+    /// (docs/decisions/2026-11-29-cost-of-a-load.md).
     pub fn of_flush(table: &Table) -> WriterConfig {
         let merged_soon = table.options.compaction.enabled();
         WriterConfig { merged_soon, ..WriterConfig::of_table(table) }

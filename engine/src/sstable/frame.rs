@@ -102,7 +102,7 @@ pub(crate) fn seed_of(id: SstableId) -> u64 {
 /// Compresses blocks and seals them with their checksum.
 pub(crate) struct Framer {
     codec: Codec,
-    /// Of the blocks with data.
+    /// Which data blocks are stored compressed; all else needs to save a sixteenth.
     worth: Worth,
     lz4: Lz4,
     zstd: Option<zstd::bulk::Compressor<'static>>,

@@ -3,9 +3,10 @@
 //! 1. The caller appends to `staged`, which never waits.
 //! 2. `drain` writes whole pieces of `SSTABLE_WRITE_BYTES` and keeps the rest. The file is made at the first write, so
 //!    what stays empty leaves no trace.
-//! 3. Once the file is long its space is allocated ahead, some pieces at a time: a write that makes a file longer is
-//!    done by a thread of the kernel's. What was allocated too much is given back when the file is finished. It is a
-//!    help: a disk or a file system that does not give the space is asked once.
+//! 3. Once the file is longer than `AHEAD_FROM_BYTES`, its space is allocated ahead, several pieces at a time: a write
+//!    that makes a file longer is handed to a thread of the kernel, a task switch there and back. `finish` gives back
+//!    what was not needed. Only space that the file was promised is allocated (`may_take`), and it is only a help: where
+//!    it is refused, the file goes on without.
 //! 4. `finish` writes the rest, syncs and closes the file, and syncs its directory. `finish_unsynced` is for files that
 //!    no later life reads. `abandon` closes and unlinks the file.
 //!
@@ -19,9 +20,9 @@ use crate::error::Result;
 use crate::io::{Disk, File, IoClass, RelPath};
 use crate::limits::{SSTABLE_WRITE_BYTES, WRITE_ALIGN_BYTES};
 
-/// Space is allocated ahead for a file that is longer.
+/// A file that is longer gets space ahead, in bytes.
 const AHEAD_FROM_BYTES: u64 = 4 * SSTABLE_WRITE_BYTES as u64;
-/// Bytes that are allocated ahead at most: what a file takes of the disk and may not need.
+/// Bytes of disk that a file takes ahead of what is written, at most.
 const AHEAD_BYTES_MAX: u64 = 32 * SSTABLE_WRITE_BYTES as u64;
 
 /// The file and what has not been written to it.
@@ -33,6 +34,8 @@ pub(crate) struct Output {
     file: Option<File>,
     staged: Vec<u8>,
     written: u64,
+    /// Bytes of the disk that the file may take ahead of time.
+    promised_bytes: u64,
     ahead: Ahead,
 }
 
@@ -50,7 +53,8 @@ enum Ahead {
 impl Output {
     pub(crate) fn new(disk: Disk, path: RelPath) -> Output {
         let (class, ahead) = (IoClass::Flush, Ahead::Nothing);
-        Output { disk, path, class, file: None, staged: Vec::new(), written: 0, ahead }
+        let (written, promised_bytes) = (0, 0);
+        Output { disk, path, class, file: None, staged: Vec::new(), written, promised_bytes, ahead }
     }
 
     /// The same with all requests of this class.
@@ -73,6 +77,11 @@ impl Output {
     /// Where the next byte goes.
     pub(crate) fn offset(&self) -> u64 {
         self.written + self.staged.len() as u64
+    }
+
+    /// From now on the file may take so many bytes of the disk in all before they are written; 0 at first.
+    pub(crate) fn may_take(&mut self, promised_bytes: u64) {
+        self.promised_bytes = promised_bytes;
     }
 
     /// Bytes that the file has on the disk, or will have when what is staged is written.
@@ -155,7 +164,7 @@ impl Output {
             }
         };
         let end = self.written + bytes as u64;
-        self.ahead = self.ahead.reach(file, end).await;
+        self.ahead = self.ahead.reach(file, self.written, end, self.promised_bytes).await;
         let mut buf = file.buf(bytes);
         buf.put(&self.staged[from..from + bytes]);
         file.write_at(buf, self.written).await?;
@@ -165,22 +174,24 @@ impl Output {
 }
 
 impl Ahead {
-    /// Before the file is written up to `end`: allocates what it will take soon, as much as it has, at most
-    /// `AHEAD_BYTES_MAX`.
-    async fn reach(self, file: &File, end: u64) -> Ahead {
+    /// Called before the file, which has `written` bytes, is written up to `end`. Where its space does not reach `end`,
+    /// allocates as many bytes behind `end` as lie before it, at most `AHEAD_BYTES_MAX`, and none beyond what was promised.
+    async fn reach(self, file: &File, written: u64, end: u64, promised_bytes: u64) -> Ahead {
         let is_enough = match self {
             Ahead::Nothing => end <= AHEAD_FROM_BYTES,
             Ahead::Until(allocated) => end <= allocated,
             Ahead::Refused => true,
         };
-        if is_enough {
+        let until = (end + end.min(AHEAD_BYTES_MAX)).min(promised_bytes);
+        if is_enough || until <= end {
             return self;
         }
-        let until = end + end.min(AHEAD_BYTES_MAX);
-        match file.allocate(until).await {
-            Ok(()) => Ahead::Until(until),
-            Err(_) => Ahead::Refused,
+        if file.allocate(until).await.is_ok() {
+            return Ahead::Until(until);
         }
+        // A part of it may have been allocated. If this fails, too, the end of the file comes when it is finished.
+        let _ = file.set_len(written).await;
+        Ahead::Refused
     }
 }
 
@@ -197,11 +208,22 @@ mod tests {
     }
 
     /// Writes so many pieces and half of one, on a disk of so many bytes: what the file had of the disk after each.
+    /// All of these may be taken ahead.
     fn written(pieces: u64, quota_bytes: u64) -> (SimDisk, Result<u64>, Vec<u64>) {
+        written_within(pieces, quota_bytes, u64::MAX)
+    }
+
+    /// The same where so many bytes may be taken ahead.
+    fn written_within(
+        pieces: u64,
+        quota_bytes: u64,
+        promised_bytes: u64,
+    ) -> (SimDisk, Result<u64>, Vec<u64>) {
         let sim = SimDisk::new(1, Faults { quota_bytes: Some(quota_bytes), ..Faults::default() });
         let disk = sim.clone();
         let write = async move {
             let mut output = Output::new(Disk::Sim(disk.clone()), path());
+            output.may_take(promised_bytes);
             let mut used = Vec::new();
             for piece in 0..pieces {
                 output.staged().extend(std::iter::repeat_n(piece as u8 + 1, SSTABLE_WRITE_BYTES));
@@ -245,6 +267,21 @@ mod tests {
         for seed in 0..20 {
             let after = sim.crash(seed, Crash::Random);
             assert_eq!(after.bytes(&path()).unwrap(), expected(pieces));
+        }
+    }
+
+    /// What was promised to a file is all that it takes before it is written: no flush that keeps to its promise asks
+    /// for more, and the space of others stays free.
+    #[test]
+    fn no_more_is_allocated_ahead_than_was_promised() {
+        let pieces = 20;
+        for promised_bytes in [0, 3 * PIECE, 5 * PIECE, 11 * PIECE + 4096, 20 * PIECE, 25 * PIECE] {
+            let (sim, end, used) = written_within(pieces, u64::MAX, promised_bytes);
+            assert_eq!(end, Ok(pieces * PIECE + PIECE / 2));
+            for (written, used) in (1..).map(|piece| piece * PIECE).zip(used) {
+                assert!(used <= written.max(promised_bytes), "{used} for {written}");
+            }
+            assert_eq!(sim.bytes(&path()).unwrap(), expected(pieces));
         }
     }
 

@@ -40,7 +40,6 @@ use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
 use cql::plan::{NotApplied, Scratch, WritePlan};
 use cql::prepare::{Prepared, Statement, batch_timeout_warning, check_batch};
-use futures_lite::future::yield_now;
 use shard::limits::READ_SLICE;
 
 use super::beside_core::{changed, is_bound_beside};
@@ -215,7 +214,7 @@ impl Executor {
         let slice = Cell::new(Instant::now());
         let pause = async || {
             if slice.get().elapsed() >= READ_SLICE {
-                yield_now().await;
+                self.shard.runtime().let_others_run(Instant::now()).await;
                 slice.set(Instant::now());
             }
             self.time_left(waiting).map(drop)

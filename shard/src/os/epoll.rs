@@ -6,8 +6,8 @@
 //!                            Watch::is_ready(): whether there is something, without taking it
 //! ```
 //!
-//! A core asks once a pass; when it has nothing to do it waits here, or in the executor on its
-//! [`Bridge`](super::bridge), which watches this descriptor (`idle.rs` says when). Interest is edge-triggered: after a read that filled less than
+//! A core asks once a pass; when it has nothing to do it waits here, or as a task of the executor, woken by its
+//! [`Bridge`](super::bridge), which watches this descriptor, or by a job (`idle.rs` says when). Interest is edge-triggered: after a read that filled less than
 //! its buffer nothing more is due until the kernel says so again, and the kernel does not walk the
 //! connections that are merely still open. A reader that leaves bytes behind must remember it.
 //!
