@@ -16,7 +16,7 @@ pub struct WriterConfig {
     pub table: TableId,
     /// How blocks are compressed.
     pub codec: Codec,
-    /// The file is merged into others soon: only blocks of which a fourth is saved are compressed.
+    /// The file is merged into others soon: only blocks of which a sixth is saved are compressed.
     pub merged_soon: bool,
     /// Bytes of a block before compression; one row may make a larger one.
     pub block_bytes: usize,
@@ -53,7 +53,7 @@ impl WriterConfig {
     }
 
     /// What the table asks for, for a file that a flush writes. Unless compaction is disabled a merge soon reads the
-    /// file and compresses its rows again, so that a block is compressed only if that saves a fourth of it
+    /// file and compresses its rows again, so that a block is compressed only if that saves a sixth of it
     /// (docs/decisions/2026-11-29-cost-of-a-load.md).
     pub fn of_flush(table: &Table) -> WriterConfig {
         let merged_soon = table.options.compaction.enabled();

@@ -29,7 +29,7 @@ pub const COMPRESSION: [SubOption; 7] = [
     SubOption::kept(
         "min_compress_ratio",
         "0",
-        "a block is compressed if that saves a sixteenth of it, or a fourth in a flushed file that will be merged",
+        "a block is compressed if that saves a sixteenth of it, or a sixth in a flushed file that will be merged",
     ),
     SubOption::works("compression_level"),
     SubOption::kept("lz4_compressor_type", "fast", "LZ4 is always of the fast kind"),
