@@ -53,7 +53,7 @@ pub mod page;
 mod peers;
 pub mod protocol;
 mod range_read;
-mod read_pauses;
+pub mod read_pauses;
 mod router;
 pub mod runtime;
 pub mod scatter;

@@ -1,4 +1,4 @@
-//! How a read that finds much in memory shares its core.
+//! How a request that finds much in memory, or has long to compute, shares its core.
 //!
 //! ```text
 //! keys     (in the slab of what waits, or a task of the requests)  READ_SLICE ─► the next pass ─► READ_SLICE ..
@@ -20,8 +20,8 @@ use crate::runtime::Runtime;
 use crate::sleeping_pass::SleepingPass;
 use crate::yielder::Yielder;
 
-/// The pauses of one read.
-pub(crate) enum ReadPauses {
+/// The pauses of one read, or of another request that takes long.
+pub enum ReadPauses {
     /// When the slice of a read of requests began. It may be a task beside a pass that sleeps.
     Request(Cell<Instant>, Rc<SleepingPass>),
     /// A read of a range stands aside as other long work does.
@@ -30,7 +30,7 @@ pub(crate) enum ReadPauses {
 
 impl ReadPauses {
     /// The pauses of a read that runs in `group`.
-    pub(crate) fn new(runtime: &Runtime, group: Group) -> ReadPauses {
+    pub fn new(runtime: &Runtime, group: Group) -> ReadPauses {
         match group {
             Group::Requests => {
                 let began = Cell::new(Instant::now());
@@ -41,7 +41,7 @@ impl ReadPauses {
     }
 
     /// Lets others run if the slice is used up.
-    pub(crate) async fn yield_if_due(&self) {
+    pub async fn yield_if_due(&self) {
         match self {
             ReadPauses::Request(began, _) if began.get().elapsed() < READ_SLICE => {}
             ReadPauses::Request(began, sleeping_pass) => {

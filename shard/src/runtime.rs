@@ -250,7 +250,7 @@ impl Runtime {
     /// Lets the other groups run, and comes back. Before that it wakes a pass that sleeps beside it and has
     /// something to do. If something waits for the executor's rings at `now`, the executor turns to them: it would not
     /// while tasks are runnable.
-    pub async fn let_others_run(&self, now: Instant) {
+    pub(crate) async fn let_others_run(&self, now: Instant) {
         // By hand the disk is served whenever its owner drives it.
         let Kind::Core(_) = &self.kind else { return };
         self.sleeping_pass.wake_if_wanted();

@@ -20,7 +20,7 @@ use crate::os::epoll::Watch;
 
 /// The pass of one core, if it sleeps as a task of the executor.
 #[derive(Default)]
-pub(crate) struct SleepingPass {
+pub struct SleepingPass {
     /// What is ready when the pass has something to do, and what wakes it. `None` while it is awake.
     sleeper: RefCell<Option<(Rc<Watch>, Arc<Notify>)>>,
 }

@@ -14,7 +14,8 @@
 //! integers without encoding and one of empty group keys (b4fcacc; one core of an AMD EPYC of the fourth generation):
 //! `count(*)` over 500,000 rows in partitions of 250 went from 4.0 to 8.1 million rows a second.
 //!
-//! Not here: when a scan asks (`cursor.rs`), and when a search does (`leaves.rs`). On processors other than x86-64 nothing is asked for.
+//! Not here: when a scan asks (`cursor.rs`), and when a search does (`leaves.rs`). On processors other than x86-64
+//! nothing is asked for.
 
 #![expect(unsafe_code, reason = "the instruction has no safe form in std")]
 

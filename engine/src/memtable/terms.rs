@@ -9,7 +9,6 @@
 //! 2. Nothing is taken out: a row that was overwritten or deleted stays a candidate until the memtable is flushed.
 //! 3. It has every term of every row from the first write on, or it is not there.
 
-use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use model::Token;
@@ -18,8 +17,9 @@ use model::mutation::MutationRef;
 use model::read::Slice;
 use model::schema::{IndexId, Table};
 
-use super::arena::{Arena, Handle};
+use super::arena::Arena;
 use super::leaves::{Entry, Leaves};
+use super::partition::Text;
 use crate::limits::{LOOKUP_RANGES_COUNTED, MUTATION_TERMS_BYTES_MAX};
 use crate::pause::Pause;
 use crate::planted::{Bug, planted};
@@ -46,8 +46,7 @@ pub(super) struct Terms {
 #[derive(Clone, Copy, Debug)]
 struct TermEntry {
     prefix: u64,
-    handle: Handle,
-    bytes: u32,
+    text: Text,
 }
 
 impl Entry for TermEntry {
@@ -132,8 +131,8 @@ impl Terms {
         self.list.find(prefix(bytes), |text| self.text(text).cmp(bytes))
     }
 
-    fn text(&self, text: &TermEntry) -> &[u8] {
-        self.arena.get(text.handle, text.bytes as usize)
+    fn text(&self, entry: &TermEntry) -> &[u8] {
+        entry.text.get(&self.arena)
     }
 
     /// The entries at or above these bytes, in order.
@@ -157,16 +156,12 @@ impl Terms {
 }
 
 fn put(list: &mut Leaves<TermEntry>, arena: &mut Arena, bytes: &[u8]) {
-    let compare = |arena: &Arena, text: &TermEntry| -> Ordering {
-        arena.get(text.handle, text.bytes as usize).cmp(bytes)
-    };
-    let (place, found) = list.find(prefix(bytes), |text| compare(arena, text));
+    let (place, found) = list.find(prefix(bytes), |entry| entry.text.get(arena).cmp(bytes));
     if found || (planted(Bug::MemoryForgetsTerms) && list.len() > 8) {
         return;
     }
-    let handle = arena.put([bytes, &[]], bytes.len());
-    let bytes_count = u32::try_from(bytes.len()).expect("terms and keys are short");
-    list.insert(place, TermEntry { prefix: prefix(bytes), handle, bytes: bytes_count }, i64::MAX);
+    let text = Text::put(arena, bytes);
+    list.insert(place, TermEntry { prefix: prefix(bytes), text }, i64::MAX);
 }
 
 /// The first eight bytes as a number.

@@ -25,7 +25,7 @@
 //! Not here: how statements are bound (`binder.rs`), `BEGIN BATCH .. APPLY BATCH` as one text (`write.rs`,
 //! `cql/src/plan/batch.rs`), the message's bytes (`cql/src/frame/request/batch.rs`).
 
-use std::cell::{Cell, RefMut};
+use std::cell::RefMut;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::pin::pin;
 use std::rc::Rc;
@@ -40,7 +40,8 @@ use cql::lang::ast::BatchKind;
 use cql::limits::STATEMENT_MEMORY_BYTES_MAX;
 use cql::plan::{NotApplied, Scratch, WritePlan};
 use cql::prepare::{Prepared, Statement, batch_timeout_warning, check_batch};
-use shard::limits::READ_SLICE;
+use shard::groups::Group;
+use shard::read_pauses::ReadPauses;
 
 use super::beside_core::{changed, is_bound_beside};
 use super::binder::{Binder, Bound, MessageKind};
@@ -211,12 +212,9 @@ impl Executor {
         let batch = Batch::decode(Reader::new(body), call.version);
         let mut batch = batch.expect("it was decoded when it came");
         batch.parameters.request_id = request_id.as_deref();
-        let slice = Cell::new(Instant::now());
+        let pauses = ReadPauses::new(self.shard.runtime(), Group::Requests);
         let pause = async || {
-            if slice.get().elapsed() >= READ_SLICE {
-                self.shard.runtime().let_others_run(Instant::now()).await;
-                slice.set(Instant::now());
-            }
+            pauses.yield_if_due().await;
             self.time_left(waiting).map(drop)
         };
         let schema = self.shard.schema_number();

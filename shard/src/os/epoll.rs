@@ -6,10 +6,11 @@
 //!                            Watch::is_ready(): whether there is something, without taking it
 //! ```
 //!
-//! A core asks once a pass; when it has nothing to do it waits here, or as a task of the executor, woken by its
-//! [`Bridge`](super::bridge), which watches this descriptor, or by a job (`idle.rs` says when). Interest is edge-triggered: after a read that filled less than
-//! its buffer nothing more is due until the kernel says so again, and the kernel does not walk the
-//! connections that are merely still open. A reader that leaves bytes behind must remember it.
+//! A core asks once a pass; when it has nothing to do it waits here, or as a task of the executor, woken by
+//! its [`Bridge`](super::bridge), which watches this descriptor, or by a job (`idle.rs` says when). Interest
+//! is edge-triggered: after a read that filled less than its buffer nothing more is due until the kernel says
+//! so again, and the kernel does not walk the connections that are merely still open. A reader that leaves
+//! bytes behind must remember it.
 //!
 //! Keys are the caller's: a slot and a generation, so that an event of a closed connection is known.
 #![expect(unsafe_code, reason = "epoll(7) has no wrapper in std")]
