@@ -231,9 +231,10 @@ async fn merge<C: MergeOwner>(
 ) -> Result<ControlFlow<()>> {
     let slices = [Slice::all()];
     // A lane closes a file when it has come to its end.
-    let lanes = lanes_of(inputs).into_iter();
-    let lane = |parts| RunCursor::owning(parts, &slices, Reading::Compaction);
-    let mut merged = Merge::new(lanes.filter_map(lane), false);
+    let lanes = lanes_of(inputs);
+    let reading = Reading::of_merge(lanes.len());
+    let lane = |parts| RunCursor::owning(parts, &slices, reading);
+    let mut merged = Merge::new(lanes.into_iter().filter_map(lane), false);
     let (output, owner) = (outputs.output, outputs.owner);
     let drops = output.drops.clone();
     let (mut compactor, mut bytes, mut last) = (PartitionCompactor::default(), 0, None);

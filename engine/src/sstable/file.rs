@@ -44,6 +44,7 @@ use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, IoClass, RelPath};
+use crate::limits::LONG_PIECE_LANES_MAX;
 use crate::planted::{Bug, planted};
 
 /// What the manifest knows of a file.
@@ -68,17 +69,32 @@ pub enum Reading {
     Scan,
     /// Past the cache, in large pieces.
     Compaction,
+    /// The same in pieces twice as long.
+    CompactionOfFewLanes,
     /// A block at a time, past the cache but for what is there already: a job looks for single rows. A block that is
     /// longer than [`SAMPLED_BLOCK_BYTES_MAX`](crate::limits::SAMPLED_BLOCK_BYTES_MAX) is [`Error::WouldBlock`].
     Sample,
 }
 
 impl Reading {
+    /// How a merge of so many lanes reads: each holds a piece, and each request costs the same processor time.
+    pub(crate) const fn of_merge(lanes: usize) -> Reading {
+        match lanes {
+            0..=LONG_PIECE_LANES_MAX => Reading::CompactionOfFewLanes,
+            _ => Reading::Compaction,
+        }
+    }
+
+    /// Whether blocks that the cache has are read from the file all the same.
+    pub(super) const fn passes_cache(self) -> bool {
+        matches!(self, Reading::Compaction | Reading::CompactionOfFewLanes)
+    }
+
     /// The class of its requests to the device.
     pub(super) const fn class(self) -> IoClass {
         match self {
             Reading::Cached | Reading::Point | Reading::Scan => IoClass::Read,
-            Reading::Compaction => IoClass::Compaction,
+            Reading::Compaction | Reading::CompactionOfFewLanes => IoClass::Compaction,
             Reading::Sample => IoClass::Flush,
         }
     }

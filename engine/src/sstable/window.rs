@@ -11,7 +11,7 @@ use super::file::Reading;
 use crate::error::Result;
 use crate::io::{File, IoClass, View};
 use crate::limits::{
-    READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX, READ_BACK_BYTES, WRITE_ALIGN_BYTES,
+    LONG_PIECE_BYTES, READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX, WRITE_ALIGN_BYTES,
 };
 
 /// A piece of a file that is read ahead at once.
@@ -70,6 +70,7 @@ impl Window {
             Reading::Cached | Reading::Point | Reading::Sample => 0,
             Reading::Scan => READ_AHEAD_BYTES_FIRST,
             Reading::Compaction => READ_AHEAD_BYTES_MAX,
+            Reading::CompactionOfFewLanes => LONG_PIECE_BYTES,
         };
         let grown = (reading == Reading::Point).then(Grown::default);
         Window { view: None, start: 0, ahead_bytes, walked: false, class: reading.class(), grown }
@@ -82,7 +83,7 @@ impl Window {
 
     /// The same for a file of which only the checksums are checked: its pieces may be longer, for each takes less time.
     pub(crate) fn of_read_back(class: IoClass) -> Window {
-        Window { class, ahead_bytes: READ_BACK_BYTES, ..Window::new(Reading::Compaction) }
+        Window { class, ahead_bytes: LONG_PIECE_BYTES, ..Window::new(Reading::Compaction) }
     }
 
     /// The frame at `offset`, if all of it was read.
@@ -101,10 +102,13 @@ impl Window {
         self.walked = true;
     }
 
-    /// Enlarges the next piece, if the walk has gone on, and if `space` has enough for it: what all reads of keys have
+    /// Enlarges the next piece, unless it is long already, if the walk has gone on, and if `space` has enough for it: what all reads of keys have
     /// grown by, and may grow by.
     pub(crate) fn widen(&mut self, space: (&Rc<WindowBytes>, u64)) {
         if !std::mem::take(&mut self.walked) {
+            return;
+        }
+        if self.ahead_bytes > READ_AHEAD_BYTES_MAX {
             return;
         }
         let wanted = (self.ahead_bytes * 2).clamp(READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX);

@@ -89,7 +89,7 @@ proptest! {
         worlds in prop::collection::vec(
             prop::collection::btree_set((-20..20i64, 0..3u8), 1..20), 0..8),
         trims in prop::collection::vec((-25..20i64, 0..45i64), 8),
-        first in -25..25i64, many in 0..50i64, reading in prop_oneof![Just(Reading::Scan), Just(Reading::Compaction)],
+        first in -25..25i64, many in 0..50i64, reading in prop_oneof![Just(Reading::Scan), Just(Reading::Compaction), Just(Reading::CompactionOfFewLanes)],
     ) {
         SimExec::new(1).run(async move {
             let (_, disk) = sim();
@@ -212,7 +212,7 @@ fn a_lane_of_its_own_lets_go_of_the_files_that_it_has_passed() {
                 files.push(file(&disk, part, &[(part as i64, 1)].into(), b"").await);
             }
             let (all, slices) = (lanes_of(parts(&files)).remove(0), [Slice::all()]);
-            let mut cursor = RunCursor::owning(all, &slices, Reading::Compaction).unwrap();
+            let mut cursor = RunCursor::owning(all, &slices, Reading::of_merge(2)).unwrap();
             let holders =
                 || files.iter().map(|file| Rc::strong_count(file) - 1).collect::<Vec<_>>();
             let mut seen = Vec::new();
