@@ -3,7 +3,7 @@
 //! ```text
 //! a small ext4 in a file, or a tmpfs ─► load until writes are refused ─► fill what is left ─► kill -9 ─► fill ─► start
 //!        ▲                                                                                                       │
-//!        └── once more, from the space that somebody makes ◄── everything acknowledged is read ◄─────────────────┘
+//!        └── again, and once more after somebody made space ◄── everything acknowledged is read ◄────────────────┘
 //! at the end: fill what the start gave back ─► writes are refused ─► TRUNCATE ─► writes are taken ─► all is read;
 //!             the same with DROP
 //! ```
@@ -53,8 +53,8 @@ const RECORD_BYTES_MIN: u64 = 500;
 const REFUSAL: &str = "no space left on the disk for new writes";
 /// Writes are taken again within a second when there is space; a busy machine may take longer.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
-/// The file that is kept so that a server can start on a full disk.
-const RESERVE: &str = "reserve";
+/// The file that goes first of those that are kept so that a server can start on a full disk.
+const RESERVE: &str = "reserve-4";
 /// Starts on a full disk until one needs the reserve.
 const DEATHS_MAX: u32 = 5;
 /// What somebody else has on the disk and removes: enough for the reserve to be kept again, and for writes.
@@ -160,6 +160,8 @@ impl Rig<'_> {
             self.load(&server, keyspace, 0, records)?;
         }
         let server = self.die_until_the_reserve_is_needed(server)?;
+        // Somebody else takes what the start has left: the rest of the reserve is for the next one.
+        let server = self.die_full(server)?;
         // Somebody makes space: the reserve is kept again, and writes go on where they were refused.
         self.remove_fillers()?;
         self.wait_for_reserve()?;

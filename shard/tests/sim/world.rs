@@ -326,8 +326,11 @@ impl World {
     /// Whether the next life finds its disk full, which a node outlives that keeps something aside and is not dealt
     /// anew.
     fn finds_full(&mut self, disk: &SimDisk) -> bool {
-        let reserve = RelPath::root().join("reserve");
-        let is_kept = disk.file_bytes(&reserve) == Some(RESERVE_BYTES);
+        let is_there = |part: &str| {
+            let bytes = disk.file_bytes(&RelPath::root().join(part));
+            bytes == Some(RESERVE_BYTES / 4)
+        };
+        let is_kept = ["reserve", "reserve-2", "reserve-3", "reserve-4"].into_iter().all(is_there);
         self.altering.is_none() && self.rng.one_in(8) && is_kept
     }
 
