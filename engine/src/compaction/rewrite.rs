@@ -88,9 +88,15 @@ pub(crate) trait MergeOwner {
     /// Lets others run. Awaited about every [`JOB_STEP_BYTES`], and while a fragment is ended.
     async fn pause(&self);
 
-    /// The same, after `merged_bytes` more were merged; the output that is being written has `fragment_bytes` by now.
-    /// `Break` ends the merge here, and the output goes.
-    async fn stepped(&self, _merged_bytes: usize, _fragment_bytes: u64) -> ControlFlow<()> {
+    /// Bytes of the disk that the output which is being written may take before they are written.
+    fn may_take_bytes(&self) -> u64 {
+        0
+    }
+
+    /// The same as `pause`, after `merged_bytes` more were merged; the output that is being written takes `held_bytes` of
+    /// the disk, with what is allocated ahead of it and what is still in memory. `Break` ends the merge here, and the
+    /// output goes.
+    async fn stepped(&self, _merged_bytes: usize, _held_bytes: u64) -> ControlFlow<()> {
         self.pause().await;
         ControlFlow::Continue(())
     }
@@ -224,17 +230,21 @@ impl<C: MergeOwner> OutputFiles<'_, C> {
     }
 }
 
+/// All that the inputs hold, in order. A lane closes a file when it has come to its end.
+fn cursor_over(inputs: Vec<FilePart>, slices: &[Slice]) -> Merge<RunCursor<'_>> {
+    let lanes = lanes_of(inputs);
+    let reading = Reading::of_merge(lanes.len());
+    let lane = |parts| RunCursor::owning(parts, slices, reading);
+    Merge::new(lanes.into_iter().filter_map(lane), false)
+}
+
 /// Merges until the inputs are used up, or the owner wants no more.
 async fn merge<C: MergeOwner>(
     inputs: Vec<FilePart>,
     outputs: &mut OutputFiles<'_, C>,
 ) -> Result<ControlFlow<()>> {
     let slices = [Slice::all()];
-    // A lane closes a file when it has come to its end.
-    let lanes = lanes_of(inputs);
-    let reading = Reading::of_merge(lanes.len());
-    let lane = |parts| RunCursor::owning(parts, &slices, reading);
-    let mut merged = Merge::new(lanes.into_iter().filter_map(lane), false);
+    let mut merged = cursor_over(inputs, &slices);
     let (output, owner) = (outputs.output, outputs.owner);
     let drops = output.drops.clone();
     let (mut compactor, mut bytes, mut last) = (PartitionCompactor::default(), 0, None);
@@ -270,9 +280,10 @@ async fn merge<C: MergeOwner>(
         let mut is_full = false;
         loop {
             if bytes >= step_bytes {
+                writer.may_take(owner.may_take_bytes());
                 writer.drain(&async || owner.pause().await).await?;
                 let merged_bytes = std::mem::take(&mut bytes);
-                if owner.stepped(merged_bytes, writer.bytes()).await.is_break() {
+                if owner.stepped(merged_bytes, writer.held_bytes()).await.is_break() {
                     outputs.abandon().await;
                     return Ok(ControlFlow::Break(()));
                 }
