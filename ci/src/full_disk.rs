@@ -53,8 +53,8 @@ const RECORD_BYTES_MIN: u64 = 500;
 const REFUSAL: &str = "no space left on the disk for new writes";
 /// Writes are taken again within a second when there is space; a busy machine may take longer.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
-/// The file that goes first of those that are kept so that a server can start on a full disk.
-const RESERVE: &str = "reserve-4";
+/// The first and the last part of the reserve, by which a server starts on a full disk: the last is released first.
+const RESERVE_PARTS: [&str; 2] = ["reserve", "reserve-4"];
 /// Starts on a full disk until one needs the reserve.
 const DEATHS_MAX: u32 = 5;
 /// What somebody else has on the disk and removes: enough for the reserve to be kept again, and for writes.
@@ -197,8 +197,12 @@ impl Rig<'_> {
     fn die_until_the_reserve_is_needed(&mut self, mut server: Server) -> Result<Server, String> {
         for _ in 0..DEATHS_MAX {
             server = self.die_full(server)?;
-            if !self.data.join(RESERVE).exists() {
-                self.pass("the start took the reserve");
+            let [is_first_there, is_last_there] = self.reserve_parts();
+            if !is_last_there {
+                if !is_first_there {
+                    return Err("nothing is left of the reserve for the next start".to_owned());
+                }
+                self.pass("a start took a part of the reserve, and left one");
                 return Ok(server);
             }
         }
@@ -336,9 +340,14 @@ impl Rig<'_> {
         removed.try_for_each(|path| fs::remove_file(path).map_err(|error| error.to_string()))
     }
 
+    /// Whether the first and the last part of the reserve are there.
+    fn reserve_parts(&self) -> [bool; 2] {
+        RESERVE_PARTS.map(|part| self.data.join(part).exists())
+    }
+
     fn wait_for_reserve(&mut self) -> Result<(), String> {
         let started = Instant::now();
-        while !self.data.join(RESERVE).exists() {
+        while self.reserve_parts() != [true, true] {
             if started.elapsed() > RESERVE_LIMIT {
                 return Err("the disk has space, and the reserve is not kept again".to_owned());
             }

@@ -321,8 +321,8 @@ impl Engine {
     }
 
     /// Asks how full the disk is, where `reserve_bytes` are kept aside: from 97 % on, and while a flush that is due
-    /// has no space, writes are refused, and reads and deletions go on. While the reserve is released its space is not
-    /// to be used. Call it every second.
+    /// has no space, writes are refused, and reads and deletions go on. The space that the reserve lacks is not to be
+    /// used. Call it every second.
     pub async fn measure_space(&self, reserve_bytes: u64) -> Result<()> {
         let missing_bytes = reserve::missing(&self.disk, reserve_bytes).await?;
         if !self.budget.wants_flush(0) {

@@ -374,12 +374,9 @@ impl FlushTarget<'_> {
         pause: &dyn Pause,
     ) -> Result<()> {
         if writer.is_full() {
-            if let Some(FlushSpace { promise, written_bytes, .. }) = self.space {
-                writer.may_take(promise.bytes_max().saturating_sub(written_bytes));
-            }
             writer.drain(pause).await?;
             if let Some(FlushSpace { engine, promise, written_bytes }) = self.space {
-                engine.flush_holds(promise, written_bytes + writer.held_bytes()).await?;
+                engine.flush_holds(promise, written_bytes + writer.bytes()).await?;
             }
         }
         if *work_bytes >= JOB_STEP_BYTES {

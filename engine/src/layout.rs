@@ -4,7 +4,7 @@
 //!   DATA/lock                                   held by the process that uses it
 //!        layout                                 this: version, generation, shards, host id, clock
 //!        schema                                 the schema's journal
-//!        reserve, reserve-2 ..                  space for all of these when the disk is full (`reserve.rs`)
+//!        reserve, reserve-2 to reserve-4        space for all of these when the disk is full (`reserve.rs`)
 //!        device                                 how many requests the device takes at a time, as it was measured
 //!        tables/<table uuid>/<sstable uuid>.sst files belong to tables, never to cores
 //!        snapshots/<tag>/                       files of tables under other names (`snapshot.rs`)

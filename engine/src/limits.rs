@@ -35,6 +35,7 @@ const _: () = assert!(EMPTY_SLICES_AT_ONCE_MAX <= COVERED_BOUNDS_AT_ONCE_MAX);
 
 /// A longer read by the core's own ring is split into parts of this many bytes, as long as a job's request.
 pub const READ_PART_BYTES_MAX: usize = BACKGROUND_REQUEST_BYTES_MAX;
+
 /// The same by glommio's rings: with polled completions a request beyond `max_sectors_kb` has hung (glommio issue 633).
 pub const EXECUTOR_READ_BYTES_MAX: usize = 128 << 10;
 
@@ -51,6 +52,7 @@ pub const CACHED_BLOCK_BYTES_MAX: u64 = 4 << 20;
 /// At most this many requests of flushes, compactions and checks of one shard are with the device while commits or
 /// reads come.
 pub const JOB_REQUESTS_BESIDE_OTHERS: usize = 1;
+
 /// When so many of them have ended without a commit or a read in between, there may be more of them at a time.
 pub const QUIET_REQUESTS: u32 = 8;
 
@@ -134,12 +136,10 @@ pub const WIDE_BLOCKS_MIN: u64 = 8;
 
 /// A walk through an sstable reads this much at first, twice as much every time, and at last the most.
 pub const READ_AHEAD_BYTES_FIRST: usize = 16 << 10;
-/// The longest piece of such a walk, and a merge's from the start. Half of a request: each lane holds one.
+/// The longest piece of such a walk, and each of a merge of many lanes. Half of a request: each lane holds one.
 pub const READ_AHEAD_BYTES_MAX: usize = 128 << 10;
-/// Bytes of a piece of a file that was just written and is checked, and of a merge of few lanes.
+/// Bytes of each piece of a merge of few lanes, and of a check of a file that was just written.
 pub const LONG_PIECE_BYTES: usize = READ_PART_BYTES_MAX;
-/// A merge of more lanes reads pieces of half that length: each holds one.
-pub const LONG_PIECE_LANES_MAX: usize = 8;
 /// What reads of keys under way on a shard hold in longer pieces than the first takes at most 1/4 of what the block
 /// cache may hold, beside it: 1/16 of its memory. When that is taken, the pieces of others stay as short as they are.
 pub const KEY_AHEAD_BLOCKS_DIVISOR: u64 = 4;
@@ -400,7 +400,7 @@ const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 /// many shards, and the schema, are written anew in it.
 pub const RESERVE_BYTES: u64 = 64 << 20;
 
-/// The reserve is taken when this many times its size is free.
+/// The parts that the reserve lacks are made when this many times their size is free.
 pub const RESERVE_TAKEN_OF_FREE: u64 = 2;
 
 /// The longest entry of a journal: the manifest and the schema cut theirs far below.

@@ -10,11 +10,11 @@
 //!
 //! A start writes each manifest, the schema's journal and the layout anew, so without this a process that was
 //! killed on a full disk could not start, and no data could be deleted. All of these replace a file of their own
-//! size, so what they take from the reserve comes back. Somebody else may fill the disk with it all the same: hence
-//! only one part goes at a time, and the next start on the full disk finds the others.
+//! size, so what they take comes back; but somebody else may take it first. So who finds the disk full releases one part
+//! and tries again before it releases the next: as a rule parts are left for the next start.
 //!
 //! Any core may release a part, by its name: it is there or it is gone. A power cut leaves it or not, and either is
-//! well.
+//! well. A part gets its name when its space is allocated.
 //!
 //! Not here: space for data. What a flush or a compaction writes has to find its own.
 
@@ -22,15 +22,20 @@ use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
 use crate::limits::RESERVE_TAKEN_OF_FREE;
 
-/// The parts, in the order in which they are made: the last one that is there is released first.
-const PARTS: [&str; 4] = ["reserve", "reserve-2", "reserve-3", "reserve-4"];
+/// The names of the parts, in the order in which they are made: the last one that is there is released first.
+pub const PARTS: [&str; 4] = ["reserve", "reserve-2", "reserve-3", "reserve-4"];
 
 fn path(name: &str) -> RelPath {
     RelPath::root().join(name)
 }
 
-/// Bytes of a part of a reserve of so many.
-fn part_bytes(bytes: u64) -> u64 {
+/// What a part is called until its space is allocated.
+fn unfinished(name: &str) -> RelPath {
+    RelPath::root().join(&format!("{name}.new"))
+}
+
+/// Bytes of each part of a reserve of so many.
+pub const fn part_bytes(bytes: u64) -> u64 {
     bytes / PARTS.len() as u64
 }
 
@@ -40,16 +45,20 @@ pub async fn keep(disk: &Disk, bytes: u64) -> Result<()> {
     if bytes == 0 {
         return Ok(());
     }
-    let mut lacking = Vec::new();
+    let (mut lacking, mut removed_bytes) = (Vec::new(), 0);
     for name in PARTS {
-        if !is_whole(disk, name, part_bytes(bytes)).await? {
-            lacking.push(name);
+        match odd_bytes(disk, name, part_bytes(bytes)).await? {
+            None => continue,
+            Some(odd_bytes) => removed_bytes += odd_bytes,
         }
+        lacking.push(name);
+        remove(disk, &unfinished(name)).await?;
     }
     let lacking_bytes = part_bytes(bytes) * lacking.len() as u64;
-    if lacking.is_empty()
-        || disk.free_space().await?.free_bytes < lacking_bytes.saturating_mul(RESERVE_TAKEN_OF_FREE)
-    {
+    // What was removed was the reserve's already.
+    let others_bytes = lacking_bytes.saturating_sub(removed_bytes);
+    let wanted_bytes = lacking_bytes - others_bytes + others_bytes * RESERVE_TAKEN_OF_FREE;
+    if lacking.is_empty() || disk.free_space().await?.free_bytes < wanted_bytes {
         return Ok(());
     }
     for name in lacking {
@@ -64,41 +73,46 @@ pub async fn keep(disk: &Disk, bytes: u64) -> Result<()> {
 
 /// Makes a part that is not there.
 async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
-    let file = disk.create(&path(name)).await?;
+    let file = disk.create(&unfinished(name)).await?;
     let allocated = match file.allocate(bytes).await {
         Ok(()) => file.sync().await,
         full => full,
     };
     file.close().await?;
-    if allocated.is_err() {
-        remove(disk, name).await?;
+    match allocated {
+        Ok(()) => disk.rename(&unfinished(name), &path(name)).await,
+        Err(error) => {
+            remove(disk, &unfinished(name)).await?;
+            Err(error)
+        }
     }
-    allocated
 }
 
-/// Whether a part is there. One whose making a crash cut short is removed.
-async fn is_whole(disk: &Disk, name: &str, bytes: u64) -> Result<bool> {
-    if !disk.exists(&path(name)).await? {
-        return Ok(false);
-    }
+/// `None` if the part is there. Otherwise how many bytes a file of its name had, which is removed then: an earlier
+/// version kept all of the reserve in one file, and a crash may have cut its making short.
+async fn odd_bytes(disk: &Disk, name: &str, bytes: u64) -> Result<Option<u64>> {
     let file = match disk.open(&path(name)).await {
-        // Another core has released it meanwhile.
-        Err(Error::NotFound { .. }) => return Ok(false),
+        Err(Error::NotFound { .. }) => return Ok(Some(0)),
         file => file?,
     };
-    let is_whole = file.len() >= bytes;
+    let file_bytes = file.len();
     file.close().await?;
-    if !is_whole {
-        remove(disk, name).await?;
+    if file_bytes == bytes {
+        return Ok(None);
     }
-    Ok(is_whole)
+    remove(disk, &path(name)).await?;
+    Ok(Some(file_bytes))
 }
 
 /// The parts that are there, in the order in which they are made.
 async fn parts(disk: &Disk) -> Result<Vec<&'static str>> {
-    let there = disk.list(&RelPath::root()).await?;
-    let is_there = |name: &&str| there.iter().any(|entry| entry.name == **name);
-    Ok(PARTS.into_iter().filter(is_there).collect())
+    let mut there = Vec::new();
+    for name in PARTS {
+        if disk.exists(&path(name)).await? {
+            there.push(name);
+        }
+    }
+    Ok(there)
 }
 
 /// What the reserve of `bytes` lacks: free space that is to be its again.
@@ -110,29 +124,28 @@ pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
     Ok(part_bytes(bytes) * lacking as u64)
 }
 
-/// Does what may find the disk full, and then again in the space of one part of the reserve after the other. Once more,
-/// too, if none is there: another core may have released the last one a moment ago.
+/// Does what may find the disk full, and then again in the space of one part of the reserve after the other. A part that
+/// another core has released meanwhile may be enough for both.
 pub(crate) async fn with_its_space<T>(disk: &Disk, work: impl AsyncFn() -> Result<T>) -> Result<T> {
+    let mut there = parts(disk).await?;
     loop {
         match work().await {
-            Err(Error::DiskFull { .. }) if release(disk).await? => {}
-            Err(Error::DiskFull { .. }) => return work().await,
+            Err(Error::DiskFull { .. }) => {}
             done => return done,
         }
+        let mut left = parts(disk).await?;
+        if left.len() >= there.len() {
+            // None may be there because another core has released the last one a moment ago.
+            let Some(last) = left.pop() else { return work().await };
+            remove(disk, &path(last)).await?;
+        }
+        there = left;
     }
 }
 
-/// Gives a part of the reserve to the task that needs space now; `false` if none is there.
-async fn release(disk: &Disk) -> Result<bool> {
-    match parts(disk).await?.last() {
-        Some(last) => remove(disk, last).await.map(|()| true),
-        None => Ok(false),
-    }
-}
-
-/// Removes a part, if it is there.
-async fn remove(disk: &Disk, name: &str) -> Result<()> {
-    match disk.unlink(&path(name)).await {
+/// Removes a file, if it is there.
+async fn remove(disk: &Disk, path: &RelPath) -> Result<()> {
+    match disk.unlink(path).await {
         Err(Error::NotFound { .. }) => Ok(()),
         removed => removed,
     }
@@ -140,6 +153,8 @@ async fn remove(disk: &Disk, name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use futures_lite::future::zip;
     use uuid::Uuid;
 
@@ -172,14 +187,16 @@ mod tests {
             keep(&disk, BYTES).await.unwrap();
             keep(&disk, BYTES).await.unwrap();
             assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (BYTES, Ok(0)));
-            for left in (0..4).rev().map(|parts| parts * BYTES / 4) {
-                assert_eq!(release(&disk).await, Ok(true));
-                assert_eq!(
-                    (sim.used_bytes(), missing(&disk, BYTES).await),
-                    (left, Ok(BYTES - left))
-                );
-            }
-            assert_eq!(release(&disk).await, Ok(false));
+            let tries = Cell::new(0);
+            let full = with_its_space(&disk, async || {
+                let left = BYTES.saturating_sub(tries.get() * part_bytes(BYTES));
+                assert_eq!(sim.used_bytes(), left);
+                assert_eq!(missing(&disk, BYTES).await, Ok(BYTES - left));
+                tries.set(tries.get() + 1);
+                Err::<(), Error>(Error::DiskFull { file: "work".into() })
+            });
+            assert!(matches!(full.await, Err(Error::DiskFull { .. })));
+            assert_eq!(tries.get(), PARTS.len() as u64 + 2, "once more when nothing is left");
             keep(&disk, BYTES).await.unwrap();
             assert_eq!(sim.used_bytes(), BYTES);
         });
@@ -238,8 +255,24 @@ mod tests {
     fn a_reserve_that_a_crash_cut_short_is_made_again() {
         run(3 * BYTES, async |sim, disk| {
             sim.plant(&path(PARTS[2]), Vec::new());
+            sim.plant(&unfinished(PARTS[1]), vec![0; 100]);
             keep(&disk, BYTES).await.unwrap();
-            assert_eq!(sim.used_bytes(), BYTES);
+            assert_eq!((sim.used_bytes(), parts(&disk).await), (BYTES, Ok(PARTS.to_vec())));
+        });
+    }
+
+    /// An earlier version kept all of it in one file: it becomes four, also where the disk has no other space.
+    #[test]
+    fn a_reserve_in_one_file_becomes_one_in_parts() {
+        run(3 * BYTES, async |sim, disk| {
+            let old = disk.create(&path(PARTS[0])).await.unwrap();
+            old.allocate(BYTES).await.unwrap();
+            old.close().await.unwrap();
+            let filler = disk.create(&RelPath::root().join("filler")).await.unwrap();
+            filler.allocate(2 * BYTES).await.unwrap();
+            filler.close().await.unwrap();
+            keep(&disk, BYTES).await.unwrap();
+            assert_eq!((sim.used_bytes(), parts(&disk).await), (3 * BYTES, Ok(PARTS.to_vec())));
         });
     }
 }

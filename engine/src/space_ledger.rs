@@ -169,8 +169,8 @@ impl Engine {
         }
     }
 
-    /// The files of a flush take so many bytes of the disk now, with what is allocated ahead. If that is more than was
-    /// promised, it is promised a piece more; `DiskFull` if that is not free.
+    /// The files of a flush have so many bytes now. If that is more than was promised, it is promised a piece more;
+    /// `DiskFull` if that is not free.
     pub(crate) async fn flush_holds(&self, promise: &Promise, held_bytes: u64) -> Result<()> {
         // First: what is on the disk is neither free nor promised.
         promise.hold(held_bytes);

@@ -320,16 +320,10 @@ impl MergeOwner for RunningMerge<'_> {
         self.pause.take().await;
     }
 
-    fn may_take_bytes(&self) -> u64 {
-        let promise = self.promise.borrow();
-        let bytes_max = promise.as_ref().map_or(0, Promise::bytes_max);
-        bytes_max.saturating_sub(self.held_bytes.get())
-    }
-
-    async fn stepped(&self, merged_bytes: usize, held_bytes: u64) -> ControlFlow<()> {
+    async fn stepped(&self, merged_bytes: usize, fragment_bytes: u64) -> ControlFlow<()> {
         self.progress.step(merged_bytes);
-        // What is in the writer's buffer may not be on the disk yet.
-        self.hold(held_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
+        // What is in the writer's buffer is not on the disk yet.
+        self.hold(fragment_bytes.saturating_sub(SSTABLE_WRITE_BYTES as u64));
         self.pause.take().await;
         // What is merged of a table that was emptied meanwhile would be thrown away; till then it keeps its inputs.
         let is_needless = || self.table.epoch() != self.epoch;

@@ -88,15 +88,9 @@ pub(crate) trait MergeOwner {
     /// Lets others run. Awaited about every [`JOB_STEP_BYTES`], and while a fragment is ended.
     async fn pause(&self);
 
-    /// Bytes of the disk that the output which is being written may take before they are written.
-    fn may_take_bytes(&self) -> u64 {
-        0
-    }
-
-    /// The same as `pause`, after `merged_bytes` more were merged; the output that is being written takes `held_bytes` of
-    /// the disk, with what is allocated ahead of it and what is still in memory. `Break` ends the merge here, and the
-    /// output goes.
-    async fn stepped(&self, _merged_bytes: usize, _held_bytes: u64) -> ControlFlow<()> {
+    /// The same, after `merged_bytes` more were merged; the output that is being written has `fragment_bytes` by now.
+    /// `Break` ends the merge here, and the output goes.
+    async fn stepped(&self, _merged_bytes: usize, _fragment_bytes: u64) -> ControlFlow<()> {
         self.pause().await;
         ControlFlow::Continue(())
     }
@@ -280,10 +274,9 @@ async fn merge<C: MergeOwner>(
         let mut is_full = false;
         loop {
             if bytes >= step_bytes {
-                writer.may_take(owner.may_take_bytes());
                 writer.drain(&async || owner.pause().await).await?;
                 let merged_bytes = std::mem::take(&mut bytes);
-                if owner.stepped(merged_bytes, writer.held_bytes()).await.is_break() {
+                if owner.stepped(merged_bytes, writer.bytes()).await.is_break() {
                     outputs.abandon().await;
                     return Ok(ControlFlow::Break(()));
                 }

@@ -292,7 +292,7 @@ impl<'c> SstableCursor<'c> {
             return Ok(block.slots.clone());
         }
         let (offset, bytes) = self.table.directory.frame(number);
-        if !self.reading.passes_cache()
+        if !self.reading.bypasses_cache()
             && let Some(slots) = self.table.cached(offset)
         {
             return Ok(slots);

@@ -44,8 +44,10 @@ use crate::cache::{BlockCache, Kept, Place};
 use crate::cursor::{Slice, Span};
 use crate::error::{Error, Result};
 use crate::io::{Disk, File, IoClass, RelPath};
-use crate::limits::LONG_PIECE_LANES_MAX;
 use crate::planted::{Bug, planted};
+
+/// A merge of more lanes reads short pieces, since each lane holds one.
+const LONG_PIECE_LANES_MAX: usize = 4;
 
 /// What the manifest knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +71,8 @@ pub enum Reading {
     Scan,
     /// Past the cache, in large pieces.
     Compaction,
-    /// The same in pieces twice as long.
-    CompactionOfFewLanes,
+    /// The same in pieces of [`LONG_PIECE_BYTES`](crate::limits::LONG_PIECE_BYTES).
+    CompactionInLongPieces,
     /// A block at a time, past the cache but for what is there already: a job looks for single rows. A block that is
     /// longer than [`SAMPLED_BLOCK_BYTES_MAX`](crate::limits::SAMPLED_BLOCK_BYTES_MAX) is [`Error::WouldBlock`].
     Sample,
@@ -80,21 +82,21 @@ impl Reading {
     /// How a merge of so many lanes reads: each holds a piece, and each request costs the same processor time.
     pub(crate) const fn of_merge(lanes: usize) -> Reading {
         match lanes {
-            0..=LONG_PIECE_LANES_MAX => Reading::CompactionOfFewLanes,
+            0..=LONG_PIECE_LANES_MAX => Reading::CompactionInLongPieces,
             _ => Reading::Compaction,
         }
     }
 
     /// Whether blocks that the cache has are read from the file all the same.
-    pub(super) const fn passes_cache(self) -> bool {
-        matches!(self, Reading::Compaction | Reading::CompactionOfFewLanes)
+    pub(super) const fn bypasses_cache(self) -> bool {
+        matches!(self, Reading::Compaction | Reading::CompactionInLongPieces)
     }
 
     /// The class of its requests to the device.
     pub(super) const fn class(self) -> IoClass {
         match self {
             Reading::Cached | Reading::Point | Reading::Scan => IoClass::Read,
-            Reading::Compaction | Reading::CompactionOfFewLanes => IoClass::Compaction,
+            Reading::Compaction | Reading::CompactionInLongPieces => IoClass::Compaction,
             Reading::Sample => IoClass::Flush,
         }
     }

@@ -1,8 +1,9 @@
 //! A piece of the file that was read at once, in which frames are found.
 //!
-//! Reading block after block, the piece grows, so that a short walk reads little and a long one seldom. Scans and
-//! compactions are counted with the longest piece before they begin (`read/turns.rs`). Reads of keys are not, as they are
-//! many and mostly short: what their pieces grow by is counted here.
+//! Reading block after block, the piece grows, so that a short walk reads little and a long one seldom. Scans are
+//! counted with the longest piece of a walk for each lane before they begin (`read/turns.rs`). Reads of keys are not, as
+//! they are many and mostly short: what their pieces grow by is counted here. A merge reads long pieces only where it has
+//! few lanes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -70,7 +71,7 @@ impl Window {
             Reading::Cached | Reading::Point | Reading::Sample => 0,
             Reading::Scan => READ_AHEAD_BYTES_FIRST,
             Reading::Compaction => READ_AHEAD_BYTES_MAX,
-            Reading::CompactionOfFewLanes => LONG_PIECE_BYTES,
+            Reading::CompactionInLongPieces => LONG_PIECE_BYTES,
         };
         let grown = (reading == Reading::Point).then(Grown::default);
         Window { view: None, start: 0, ahead_bytes, walked: false, class: reading.class(), grown }
@@ -102,13 +103,10 @@ impl Window {
         self.walked = true;
     }
 
-    /// Enlarges the next piece, unless it is long already, if the walk has gone on, and if `space` has enough for it: what all reads of keys have
-    /// grown by, and may grow by.
+    /// Enlarges the next piece, if the walk has gone on, up to the longest of a walk, and if `space` has enough for it:
+    /// what all reads of keys have grown by, and may grow by. A piece that is as long already stays as it is.
     pub(crate) fn widen(&mut self, space: (&Rc<WindowBytes>, u64)) {
-        if !std::mem::take(&mut self.walked) {
-            return;
-        }
-        if self.ahead_bytes > READ_AHEAD_BYTES_MAX {
+        if !std::mem::take(&mut self.walked) || self.ahead_bytes >= READ_AHEAD_BYTES_MAX {
             return;
         }
         let wanted = (self.ahead_bytes * 2).clamp(READ_AHEAD_BYTES_FIRST, READ_AHEAD_BYTES_MAX);

@@ -224,16 +224,6 @@ impl Writer {
         self.output.offset() + (self.block.bytes() + self.index.len()) as u64
     }
 
-    /// From now on the file may take so many bytes of the disk before they are written; 0 at first.
-    pub(crate) fn may_take(&mut self, promised_bytes: u64) {
-        self.output.may_take(promised_bytes);
-    }
-
-    /// Bytes that the file takes of the disk, or soon will: with what is allocated ahead.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.output.held_bytes().max(self.bytes())
-    }
-
     /// Bytes that stay in memory until the file ends, without spare capacity: the filter, the directory, finished nodes
     /// of row indexes, the table of wide partitions. The files of indexes have a bound of their own.
     pub(crate) fn kept_bytes(&self) -> usize {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use engine::Error;
 use engine::commitlog::SyncMode;
 use engine::io::{Faults, RelPath, Rng, SimDisk};
-use engine::layout;
+use engine::{layout, reserve};
 use model::Schema;
 
 use crate::batches::Batches;
@@ -326,11 +326,12 @@ impl World {
     /// Whether the next life finds its disk full, which a node outlives that keeps something aside and is not dealt
     /// anew.
     fn finds_full(&mut self, disk: &SimDisk) -> bool {
-        let is_there = |part: &str| {
+        // One part is enough: others have gone to lives before, and somebody has filled the disk since.
+        let is_there = |part| {
             let bytes = disk.file_bytes(&RelPath::root().join(part));
-            bytes == Some(RESERVE_BYTES / 4)
+            bytes == Some(reserve::part_bytes(RESERVE_BYTES))
         };
-        let is_kept = ["reserve", "reserve-2", "reserve-3", "reserve-4"].into_iter().all(is_there);
+        let is_kept = reserve::PARTS.into_iter().any(is_there);
         self.altering.is_none() && self.rng.one_in(8) && is_kept
     }
 

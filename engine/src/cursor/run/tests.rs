@@ -89,7 +89,10 @@ proptest! {
         worlds in prop::collection::vec(
             prop::collection::btree_set((-20..20i64, 0..3u8), 1..20), 0..8),
         trims in prop::collection::vec((-25..20i64, 0..45i64), 8),
-        first in -25..25i64, many in 0..50i64, reading in prop_oneof![Just(Reading::Scan), Just(Reading::Compaction), Just(Reading::CompactionOfFewLanes)],
+        first in -25..25i64, many in 0..50i64,
+        reading in prop_oneof![
+            Just(Reading::Scan), Just(Reading::Compaction), Just(Reading::CompactionInLongPieces),
+        ],
     ) {
         SimExec::new(1).run(async move {
             let (_, disk) = sim();

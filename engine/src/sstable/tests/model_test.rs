@@ -100,7 +100,7 @@ async fn ask(table: &Rc<Sstable>, world: &World, (key, from, many, slices, rever
     for reading in [
         Reading::Scan,
         Reading::Compaction,
-        Reading::CompactionOfFewLanes,
+        Reading::CompactionInLongPieces,
         Reading::Point,
         Reading::Cached,
     ] {
@@ -270,8 +270,8 @@ fn a_walk_reads_in_growing_pieces_in_both_directions() {
             (Reading::Point, false, 12, 128 << 10),
             (Reading::Point, true, 12, 128 << 10),
             (Reading::Scan, false, 12, 128 << 10),
-            (Reading::of_merge(9), false, 2, 128 << 10),
-            (Reading::of_merge(8), false, 2, 256 << 10),
+            (Reading::of_merge(5), false, 2, 128 << 10),
+            (Reading::of_merge(4), false, 2, 256 << 10),
         ] {
             let table = open(&disk, known).await.unwrap();
             let slices = [Slice::all()];
