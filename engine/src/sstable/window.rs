@@ -1,9 +1,9 @@
 //! A piece of the file that was read at once, in which frames are found.
 //!
 //! Reading block after block, the piece grows, so that a short walk reads little and a long one seldom. Scans are
-//! counted with the longest piece of a walk for each lane before they begin (`read/turns.rs`). Reads of keys are not, as
-//! they are many and mostly short: what their pieces grow by is counted here. A merge reads long pieces only where it has
-//! few lanes.
+//! counted with the longest piece of a walk for each lane before they begin (`read/turns.rs`). Reads of keys are not,
+//! as they are many and mostly short: what their pieces grow by is counted here. A merge reads long pieces only where
+//! it has few lanes.
 
 use std::cell::Cell;
 use std::rc::Rc;
