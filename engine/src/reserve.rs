@@ -10,8 +10,8 @@
 //!
 //! A start writes each manifest, the schema's journal and the layout anew, so without this a process that was
 //! killed on a full disk could not start, and no data could be deleted. All of these replace a file of their own
-//! size, so what they take comes back; but somebody else may take it first. So who finds the disk full releases one part
-//! and tries again before it releases the next: as a rule parts are left for the next start.
+//! size, so what they take comes back; but somebody else may take it first. So who finds the disk full releases one
+//! part and tries again before it releases the next: as a rule parts are left for the next start.
 //!
 //! Any core may release a part, by its name: it is there or it is gone. A power cut leaves it or not, and either is
 //! well. A part gets its name when its space is allocated.
@@ -124,8 +124,8 @@ pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
     Ok(part_bytes(bytes) * lacking as u64)
 }
 
-/// Does what may find the disk full, and then again in the space of one part of the reserve after the other. A part that
-/// another core has released meanwhile may be enough for both.
+/// Does what may find the disk full, and then again in the space of one part of the reserve after the other. A part
+/// that another core has released meanwhile may be enough for both.
 pub(crate) async fn with_its_space<T>(disk: &Disk, work: impl AsyncFn() -> Result<T>) -> Result<T> {
     let mut there = parts(disk).await?;
     loop {
