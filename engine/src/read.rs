@@ -509,8 +509,15 @@ impl Read<'_> {
         match span.scope {
             Scope::Key(token, key) => {
                 let views = self.table.views();
-                let holds =
-                    |view: &&View| view.may_contain(token) && view.sstable.may_hold(span.slices);
+                let ends_before = |begin: &Arc<ViewBegin>| {
+                    let end = span.slices.last().map(|slice| &*slice.end);
+                    *begin.key == *key && end.is_some_and(|end| end <= &*begin.position)
+                };
+                let holds = |view: &&View| {
+                    view.may_contain(token)
+                        && view.sstable.may_hold(span.slices)
+                        && !view.begin_at(token).is_some_and(ends_before)
+                };
                 let reading = self.reading(Reading::Point);
                 sources.extend(views.iter().filter(holds).map(|view| {
                     let cursor = view.sstable.cursor(span, reading);
@@ -518,13 +525,15 @@ impl Read<'_> {
                     let cuts = |begin: &&Arc<ViewBegin>| {
                         *begin.key != *key || !view.sstable.is_plain_from(&begin.position)
                     };
-                    if let Some(begin) = view.begin_at(token).filter(cuts) {
-                        let cursor = FromBegin::new(cursor, token, begin.clone());
-                        return Source::FromBegin(cursor);
-                    }
-                    match view.sstable.is_plain() {
-                        true => Source::Deferred(Deferred::new(cursor)),
-                        false => Source::Sstable(cursor),
+                    match view.begin_at(token).filter(cuts) {
+                        Some(begin) if *begin.key == *key => {
+                            Source::Deferred(Deferred::from_begin(cursor, begin.clone()))
+                        }
+                        Some(begin) => {
+                            Source::FromBegin(FromBegin::new(cursor, token, begin.clone()))
+                        }
+                        None if view.sstable.is_plain() => Source::Deferred(Deferred::new(cursor)),
+                        None => Source::Sstable(cursor),
                     }
                 }));
             }

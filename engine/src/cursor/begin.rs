@@ -57,6 +57,11 @@ impl<'c> FromBegin<'c> {
         &self.cursor
     }
 
+    /// Where it begins.
+    pub(super) fn place(&self) -> &[u8] {
+        &self.begin.position
+    }
+
     fn is_cut(&self) -> bool {
         let head = self.cursor.head();
         head.token == self.token && *head.key == *self.begin.key

@@ -7,20 +7,25 @@
 //! ```
 //!
 //! The statistics say between which places all rows and range deletions of the file lie. If it has no static row and no
-//! partition tombstone either, nothing is lost by taking the partition's head for granted: whether the partition is
-//! in the file at all is found out when its first fragment is asked for.
+//! partition tombstone either, or is read from a place inside the partition on, nothing is lost by taking the
+//! partition's head for granted: whether the partition is in the file at all is found out when its first fragment is
+//! asked for.
+
+use std::sync::Arc;
 
 use model::{Deletion, Token};
 
 use super::merge_input::{Extent, MergeInput, Step};
-use super::{Cursor, Fragment, Head, Scope, Span};
+use super::part::PartCursor;
+use super::{Cursor, Fragment, FromBegin, Head, Scope, Span};
 use crate::error::Result;
+use crate::manifest::ViewBegin;
 use crate::sstable::SstableCursor;
 
 /// Goes through slices of one partition in one file.
 #[derive(Debug)]
 pub struct Deferred<'c> {
-    cursor: SstableCursor<'c>,
+    cursor: PartCursor<'c>,
     token: Token,
     key: &'c [u8],
     stage: Stage,
@@ -41,13 +46,19 @@ enum Stage {
 impl<'c> Deferred<'c> {
     /// Defers a cursor over one key in a file without static rows and partition tombstones.
     pub fn new(cursor: SstableCursor<'c>) -> Deferred<'c> {
-        let Scope::Key(token, key) = cursor.span().scope else {
-            unreachable!("a range of tokens is not deferred by clusterings")
-        };
+        let (token, key) = key_of(&cursor);
         assert!(
             cursor.sstable().is_plain(),
             "a head is taken for granted if none can say anything"
         );
+        Deferred { cursor: PartCursor::Whole(cursor), token, key, stage: Stage::Begin }
+    }
+
+    /// Defers a cursor over one key in a file that is read from a place inside the partition of this key on.
+    pub fn from_begin(cursor: SstableCursor<'c>, begin: Arc<ViewBegin>) -> Deferred<'c> {
+        let (token, key) = key_of(&cursor);
+        assert_eq!(*begin.key, *key, "the heads of other partitions are shown");
+        let cursor = PartCursor::FromBegin(FromBegin::new(cursor, token, begin));
         Deferred { cursor, token, key, stage: Stage::Begin }
     }
 
@@ -60,6 +71,14 @@ impl<'c> Deferred<'c> {
             }
         }
         Ok(self.stage == Stage::Open)
+    }
+}
+
+/// The key that a cursor is over.
+fn key_of<'c>(cursor: &SstableCursor<'c>) -> (Token, &'c [u8]) {
+    match cursor.span().scope {
+        Scope::Key(token, key) => (token, key),
+        Scope::Range(_) => unreachable!("a range of tokens is not deferred by clusterings"),
     }
 }
 
@@ -97,8 +116,11 @@ impl MergeInput for Deferred<'_> {
         if self.stage != Stage::Unread {
             return None;
         }
-        let Span { slices, reversed, .. } = self.cursor.span();
-        let [first, last] = self.cursor.sstable().clusterings();
+        let Span { slices, reversed, .. } = self.cursor.inner().span();
+        let [mut first, last] = self.cursor.inner().sstable().clusterings();
+        if let PartCursor::FromBegin(cursor) = &self.cursor {
+            first = first.max(cursor.place());
+        }
         let low = slices.first().map_or(first, |slice| first.max(&slice.start));
         let high = slices.last().map_or(last, |slice| last.min(&slice.end));
         let (near, far) = if reversed { (high, low) } else { (low, high) };
