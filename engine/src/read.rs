@@ -509,14 +509,10 @@ impl Read<'_> {
         match span.scope {
             Scope::Key(token, key) => {
                 let views = self.table.views();
-                let ends_before = |begin: &Arc<ViewBegin>| {
-                    let end = span.slices.last().map(|slice| &*slice.end);
-                    *begin.key == *key && end.is_some_and(|end| end <= &*begin.position)
-                };
                 let holds = |view: &&View| {
                     view.may_contain(token)
                         && view.sstable.may_hold(span.slices)
-                        && !view.begin_at(token).is_some_and(ends_before)
+                        && !view.begins_behind(token, key, span.slices)
                 };
                 let reading = self.reading(Reading::Point);
                 sources.extend(views.iter().filter(holds).map(|view| {

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use model::mutation::MutationRef;
+use model::read::Slice;
 use model::schema::{self, ColumnDrops};
 use model::{TableId, Token, TokenRange};
 use uuid::Uuid;
@@ -194,6 +195,15 @@ impl View {
     #[inline]
     pub(crate) fn begin_at(&self, token: Token) -> Option<&Arc<ViewBegin>> {
         self.entry.begin.as_ref().filter(|_| self.entry.tokens.first == token)
+    }
+
+    /// Whether the view begins inside the partition of this key, behind the last of these slices of it.
+    #[inline]
+    pub(crate) fn begins_behind(&self, token: Token, key: &[u8], slices: &[Slice]) -> bool {
+        let is_behind = |begin: &Arc<ViewBegin>| {
+            *begin.key == *key && slices.last().is_some_and(|last| *last.end <= *begin.position)
+        };
+        self.begin_at(token).is_some_and(is_behind)
     }
 
     /// The newest write timestamp in the view, in microseconds.

@@ -1,8 +1,9 @@
 //! The sources of a read, as one closed type: dispatch is a branch, and nothing is boxed.
 //!
 //! ```text
-//! read of a key     memtables; of each file that may hold it: Sstable │ Deferred (nothing but rows and ranges)
-//!                                                             │ FromBegin (the part begins inside the partition)
+//! read of a key     memtables; of each file that may hold it: Sstable
+//!                     │ Deferred (nothing but rows and ranges, or the part begins inside the partition)
+//!                     │ FromBegin (the part begins inside another partition of the same token)
 //! read of a range   memtables; of each lane of files: Run
 //! ```
 //!

@@ -60,12 +60,12 @@ impl Engine {
             memtable_bytes: table.memtable_bytes() as u64,
             ..ReadSources::default()
         };
-        let tokens = self.tokens_of(command);
+        let keys = self.own_keys(command);
         let mut read = Vec::new();
         for view in views.iter() {
             let known = match &command.partitions {
                 Partitions::Range(range) => of_range(view, range),
-                Partitions::Keys(_) => of_keys(view, &tokens, command, &pause).await,
+                Partitions::Keys(_) => of_keys(view, &keys, command, &pause).await,
             };
             match known {
                 Known::OutsideBounds => sources.outside_bounds += 1,
@@ -78,11 +78,11 @@ impl Engine {
         Ok(sources)
     }
 
-    /// The tokens of the keys that are this shard's.
-    fn tokens_of(&self, command: &ReadCommand) -> Vec<Token> {
+    /// The keys that are this shard's, with their tokens.
+    fn own_keys<'c>(&self, command: &'c ReadCommand) -> Vec<(Token, &'c [u8])> {
         let Partitions::Keys(keys) = &command.partitions else { return Vec::new() };
-        let tokens = keys.iter().map(|(token, _)| *token);
-        tokens.filter(|token| self.tables.range_of(*token).is_some()).collect()
+        let keys = keys.iter().map(|(token, key)| (*token, &**key));
+        keys.filter(|(token, _)| self.tables.range_of(*token).is_some()).collect()
     }
 }
 
@@ -93,20 +93,25 @@ fn of_range(view: &View, range: &TokenRange) -> Known {
     }
 }
 
-async fn of_keys(view: &View, tokens: &[Token], command: &ReadCommand, pause: &dyn Pause) -> Known {
+async fn of_keys(
+    view: &View,
+    keys: &[(Token, &[u8])],
+    command: &ReadCommand,
+    pause: &dyn Pause,
+) -> Known {
     // Slices are many and the same for all keys.
     if !view.sstable.may_hold(&command.slices) {
         return Known::OutsideBounds;
     }
     let mut known = Known::OutsideBounds;
-    for (at, token) in tokens.iter().enumerate() {
+    for (at, &(token, key)) in keys.iter().enumerate() {
         if at % ASKED_AT_ONCE == 0 {
             pause.take().await;
         }
-        if !view.entry.tokens.contains(*token) {
+        if !view.entry.tokens.contains(token) || view.begins_behind(token, key, &command.slices) {
             continue;
         }
-        if view.sstable.may_contain(*token) {
+        if view.sstable.may_contain(token) {
             return Known::MayHold;
         }
         known = Known::OutsideFilter;
