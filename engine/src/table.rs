@@ -17,9 +17,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use model::mutation::MutationRef;
-use model::read::Slice;
 use model::schema::{self, ColumnDrops};
-use model::{TableId, Token, TokenRange};
+use model::{TableId, Token, TokenRange, read};
 use uuid::Uuid;
 
 use crate::backoff::Backoff;
@@ -198,12 +197,9 @@ impl View {
     }
 
     /// Whether the view begins inside the partition of this key, behind the last of these slices of it.
-    #[inline]
-    pub(crate) fn begins_behind(&self, token: Token, key: &[u8], slices: &[Slice]) -> bool {
-        let is_behind = |begin: &Arc<ViewBegin>| {
-            *begin.key == *key && slices.last().is_some_and(|last| *last.end <= *begin.position)
-        };
-        self.begin_at(token).is_some_and(is_behind)
+    pub(crate) fn begins_behind(&self, token: Token, key: &[u8], slices: &[read::Slice]) -> bool {
+        let begin = self.begin_at(token).filter(|begin| *begin.key == *key);
+        begin.zip(slices.last()).is_some_and(|(begin, last)| *last.end <= *begin.position)
     }
 
     /// The newest write timestamp in the view, in microseconds.
