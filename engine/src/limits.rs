@@ -396,9 +396,9 @@ const _: () = assert!(SPACE_SLOW_FLUSHES < SPACE_FULL_FLUSHES);
 const _: () = assert!(SPACE_SLOW_FLUSHES_MIN < SPACE_FULL_FLUSHES_MIN);
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 
-/// What is kept aside on the disk, so that a node can start, truncate and drop when nothing is left: the manifests of
-/// many shards, and the schema, are written anew in it.
-pub const RESERVE_BYTES: u64 = 64 << 20;
+/// What is kept aside on the disk at least, so that a node can start, truncate and drop when nothing is left: a quarter
+/// of it is enough for the schema and the manifests of 64 shards to be written anew.
+pub const RESERVE_BYTES_MIN: u64 = 64 << 20;
 
 /// The parts that the reserve lacks are made when this many times their size is free.
 pub const RESERVE_TAKEN_OF_FREE: u64 = 2;

@@ -98,7 +98,7 @@ fn node_config(config: &Config) -> Result<NodeConfig, String> {
             shard_memory_bytes: (config.shard_memory_bytes() * ENGINE_MEMORY_PERCENT / 100)
                 as usize,
             log: log_config(config),
-            reserve_bytes: engine::limits::RESERVE_BYTES,
+            reserve_bytes: engine::reserve::bytes_for(config.shards),
             compaction_throughput_bytes: config.compaction_throughput_bytes,
             idle_spin: shard::limits::IDLE_SPIN_DEFAULT,
             base: Arc::new(system::base_schema()),

@@ -42,8 +42,9 @@ const VECTOR_ROWS_MIN: u64 = 3;
 /// Candidates that a lookup keeps of a source: few, so that it takes several passes over its terms.
 const CANDIDATES_AT_ONCE: usize = 3;
 
-/// What the node keeps aside on its disk: space to write its journals anew, one after the other.
-pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
+/// What the node keeps aside on its disk: in each of its parts there is space for the schema and the manifests of all
+/// shards.
+pub(crate) const RESERVE_BYTES: u64 = 4 << 20;
 
 /// How a node of so many shards is opened.
 fn config(shards: usize, sync: SyncMode, segment_bytes: u32) -> NodeConfig {
