@@ -34,6 +34,7 @@ mod sim_exec;
 mod sim_turns;
 mod sim_world;
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub use affinity::leave_the_core;
@@ -60,6 +61,21 @@ pub struct DirEntry {
     pub name: String,
     /// It is a directory.
     pub is_dir: bool,
+}
+
+/// What a name says of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// The length of the file.
+    pub bytes: u64,
+    /// How many names (hard links) it has.
+    pub names: u64,
+}
+
+impl From<std::fs::Metadata> for Stat {
+    fn from(file: std::fs::Metadata) -> Stat {
+        Stat { bytes: file.len(), names: file.nlink() }
+    }
 }
 
 /// The space of the filesystem that holds the data directory.
@@ -225,12 +241,16 @@ impl Disk {
         }
     }
 
-    /// How many names (hard links) a file has.
-    pub async fn count_names(&self, path: &RelPath) -> Result<u64> {
-        match self {
-            Disk::Dma(d) => d.count_names(path).await,
-            Disk::Sim(d) => d.count_names(path).await,
-            Disk::Plain(d) => d.count_names(path),
+    /// What a name says of its file without opening it; `None` if it is not there.
+    pub async fn stat(&self, path: &RelPath) -> Result<Option<Stat>> {
+        let found = match self {
+            Disk::Dma(d) => d.stat(path).await,
+            Disk::Sim(d) => d.stat(path).await,
+            Disk::Plain(d) => d.stat(path),
+        };
+        match found {
+            Err(Error::NotFound { .. }) => Ok(None),
+            found => found.map(Some),
         }
     }
 

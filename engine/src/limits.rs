@@ -397,7 +397,7 @@ const _: () = assert!(SPACE_SLOW_FLUSHES_MIN < SPACE_FULL_FLUSHES_MIN);
 const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 
 /// What is kept aside on the disk at least, so that a node can start, truncate and drop when nothing is left: a quarter
-/// of it is enough for the schema and the manifests of 64 shards to be written anew.
+/// of it is enough for the schema and the manifests of 63 shards to be written anew.
 pub const RESERVE_BYTES_MIN: u64 = 64 << 20;
 
 /// The parts that the reserve lacks are made when this many times their size is free.

@@ -15,7 +15,8 @@
 //! for the manifests of all shards at once.
 //!
 //! Any core may release a part, by its name: it is there or it is gone. A power cut leaves it or not, and either is
-//! well. A part gets its name when its space is allocated.
+//! well. A part gets its name when its space is allocated, and one of another size (of a node with other shards) gets
+//! its own in its place.
 //!
 //! Not here: space for data. What a flush or a compaction writes has to find its own.
 
@@ -30,7 +31,7 @@ fn path(name: &str) -> RelPath {
     RelPath::root().join(name)
 }
 
-/// What a part is called until its space is allocated.
+/// What a part is called until its space is allocated. A crash may leave one.
 fn unfinished(name: &str) -> RelPath {
     RelPath::root().join(&format!("{name}.new"))
 }
@@ -40,56 +41,65 @@ pub const fn part_bytes(bytes: u64) -> u64 {
     bytes / PARTS.len() as u64
 }
 
-/// Bytes of the reserve of a node with so many shards: at a start each of them may write its manifest anew at the same
-/// time as the others, and one part is enough for all of them.
+/// Bytes of the reserve of a node with so many shards: at a start all of them may write their manifests anew at the
+/// same time, and for those and the schema one part is enough, while none is longer than it is at least.
 pub fn bytes_for(shards: usize) -> u64 {
-    RESERVE_BYTES_MIN.max(PARTS.len() as u64 * shards as u64 * MANIFEST_BYTES_MIN)
+    RESERVE_BYTES_MIN.max(PARTS.len() as u64 * (shards as u64 + 1) * MANIFEST_BYTES_MIN)
 }
 
-/// Sees to it that the reserve of `bytes`, if any, is there, when several times the space that it lacks is free. A part
-/// of another size is as good until then. One core does this.
+/// Sees to it that the reserve of `bytes`, if any, is there, when several times the space that it lacks is free. One
+/// core does this.
 pub async fn keep(disk: &Disk, bytes: u64) -> Result<()> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    let (mut lacking, mut odd_bytes) = (Vec::new(), 0);
     for name in PARTS {
         remove(disk, &unfinished(name)).await?;
-        let bytes_there = file_bytes(disk, name).await?;
-        if bytes_there != Some(part_bytes(bytes)) {
-            lacking.push(name);
-            odd_bytes += bytes_there.unwrap_or(0);
-        }
     }
-    let lacking_bytes = part_bytes(bytes) * lacking.len() as u64;
-    // What parts of another size have is the reserve's already.
-    let others_bytes = lacking_bytes.saturating_sub(odd_bytes) * RESERVE_TAKEN_OF_FREE;
-    if lacking.is_empty() || disk.free_space().await?.free_bytes < others_bytes {
+    let missing_bytes = missing(disk, bytes).await?;
+    if bytes == 0 || disk.free_space().await?.free_bytes < missing_bytes * RESERVE_TAKEN_OF_FREE {
         return Ok(());
     }
-    for name in &lacking {
-        remove(disk, &path(name)).await?;
-    }
-    for name in lacking {
+    for name in PARTS {
         match make(disk, name, part_bytes(bytes)).await {
             // Others were faster, or the disk is full of names.
             Err(Error::DiskFull { .. }) => break,
             made => made?,
         }
     }
-    disk.sync_dir(&RelPath::root()).await
+    Ok(())
+}
+
+/// Makes a part, unless it is there. One of another size becomes longer or shorter in its place: a crash leaves it.
+async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
+    let bytes_there = match file_bytes(disk, name).await? {
+        None => return make_new(disk, name, bytes).await,
+        Some(bytes_there) if bytes_there == bytes => return Ok(()),
+        Some(bytes_there) => bytes_there,
+    };
+    let file = disk.open_log(&path(name)).await?;
+    let sized = match bytes_there < bytes {
+        true => file.allocate(bytes).await,
+        false => file.set_len(bytes).await,
+    };
+    let sized = match sized {
+        Ok(()) => file.sync().await,
+        failed => failed,
+    };
+    file.close().await?;
+    sized
 }
 
 /// Makes a part that is not there.
-async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
+async fn make_new(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
     let file = disk.create(&unfinished(name)).await?;
     let allocated = match file.allocate(bytes).await {
         Ok(()) => file.sync().await,
-        full => full,
+        failed => failed,
     };
     file.close().await?;
     match allocated {
-        Ok(()) => disk.rename(&unfinished(name), &path(name)).await,
+        Ok(()) => {
+            disk.rename(&unfinished(name), &path(name)).await?;
+            disk.sync_dir(&RelPath::root()).await
+        }
         Err(error) => {
             remove(disk, &unfinished(name)).await?;
             Err(error)
@@ -100,13 +110,7 @@ async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
 /// How many bytes the file of a part has, if it is there: an earlier version kept all of the reserve in one file, a
 /// node may have other shards than before, and a crash may have cut a part short.
 async fn file_bytes(disk: &Disk, name: &str) -> Result<Option<u64>> {
-    let file = match disk.open(&path(name)).await {
-        Err(Error::NotFound { .. }) => return Ok(None),
-        file => file?,
-    };
-    let bytes = file.len();
-    file.close().await?;
-    Ok(Some(bytes))
+    Ok(disk.stat(&path(name)).await?.map(|file| file.bytes))
 }
 
 /// The parts that are there, in the order in which they are made.
@@ -121,12 +125,13 @@ async fn parts(disk: &Disk) -> Result<Vec<&'static str>> {
 }
 
 /// What the reserve of `bytes` lacks: free space that is to be its again.
-pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
-    if bytes == 0 {
-        return Ok(0);
+pub async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
+    let mut missing_bytes = bytes;
+    for name in PARTS {
+        let bytes_there = file_bytes(disk, name).await?;
+        missing_bytes = missing_bytes.saturating_sub(bytes_there.unwrap_or(0));
     }
-    let lacking = PARTS.len() - parts(disk).await?.len();
-    Ok(part_bytes(bytes) * lacking as u64)
+    Ok(missing_bytes)
 }
 
 /// Does what may find the disk full, and then again in the space of one part of the reserve after the other. A part

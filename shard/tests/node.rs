@@ -123,7 +123,7 @@ fn config(data_dir: PathBuf, shards: usize) -> NodeConfig {
         data_dir,
         shard_memory_bytes: 32 << 20,
         log,
-        reserve_bytes: 1 << 20,
+        reserve_bytes: 4 << 20,
         compaction_throughput_bytes: 0,
         idle_spin: Duration::from_micros(20),
         base: Arc::new(Schema::empty()),

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use crate::engine::Engine;
+use crate::io::Stat;
 use crate::layout;
 use crate::limits::FRAGMENTS_PER_TABLE;
 use crate::manifest::{ViewEntry, ViewId};
@@ -44,7 +45,9 @@ impl Engine {
         for ViewEntry { table, sstable, .. } in entries {
             let path = layout::sstable_path(*table, *sstable);
             // A file that cannot be asked is taken to stay: then more space is asked for than is needed.
-            if !self.manifest.has_alone(*sstable) || self.disk.count_names(&path).await != Ok(1) {
+            let has_one_name =
+                matches!(self.disk.stat(&path).await, Ok(Some(Stat { names: 1, .. })));
+            if !self.manifest.has_alone(*sstable) || !has_one_name {
                 stay.insert(*sstable);
             }
         }

@@ -17,7 +17,6 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -29,7 +28,7 @@ use super::class::IoClass;
 use super::closing::{Closer, Closing};
 use super::path::RelPath;
 use super::ring;
-use super::{DirEntry, Space};
+use super::{DirEntry, Space, Stat};
 use crate::error::{Error, Result};
 use crate::limits::{EXECUTOR_READ_BYTES_MAX, READ_PART_BYTES_MAX, WRITE_ALIGN_BYTES};
 
@@ -231,8 +230,8 @@ impl DmaDisk {
         self.blocking("stat", path, |full| full.try_exists()).await
     }
 
-    pub(super) async fn count_names(&self, path: &RelPath) -> Result<u64> {
-        self.blocking("stat", path, |full| std::fs::metadata(full).map(|file| file.nlink())).await
+    pub(super) async fn stat(&self, path: &RelPath) -> Result<Stat> {
+        self.blocking("stat", path, |full| std::fs::metadata(full).map(Stat::from)).await
     }
 
     pub(super) async fn list(&self, dir: &RelPath) -> Result<Vec<DirEntry>> {

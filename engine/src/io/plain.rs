@@ -3,11 +3,11 @@
 //! Whatever would change something is refused with `EROFS`. Not here: speed; a server never uses this.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use super::{DirEntry, RelPath, View};
+use super::{DirEntry, RelPath, Stat, View};
 use crate::error::{Error, Result};
 
 /// A directory that is only read.
@@ -48,8 +48,8 @@ impl PlainDisk {
         self.full(path).try_exists().map_err(|error| failed("stat", path, &error))
     }
 
-    pub(super) fn count_names(&self, path: &RelPath) -> Result<u64> {
-        let found = fs::metadata(self.full(path)).map(|file| file.nlink());
+    pub(super) fn stat(&self, path: &RelPath) -> Result<Stat> {
+        let found = fs::metadata(self.full(path)).map(Stat::from);
         found.map_err(|error| failed("stat", path, &error))
     }
 

@@ -17,7 +17,7 @@ use super::class::IoClass;
 use super::path::RelPath;
 use super::sim_turns::Turns;
 use super::sim_world::{Crash, Faults, Node, World};
-use super::{DirEntry, Space};
+use super::{DirEntry, Space, Stat};
 use crate::error::{Error, Result};
 use crate::limits::{SIM_OPS_MAX, SIM_SECTOR_BYTES as SECTOR};
 
@@ -408,10 +408,10 @@ impl SimDisk {
         Ok(self.world().find(path).is_some())
     }
 
-    pub(super) async fn count_names(&self, path: &RelPath) -> Result<u64> {
+    pub(super) async fn stat(&self, path: &RelPath) -> Result<Stat> {
         self.ask("stat", path).await?;
-        let count = self.world().count_names(path);
-        count.ok_or_else(|| Error::io("stat", path.as_str(), libc::ENOENT))
+        let found = self.world().stat(path);
+        found.ok_or_else(|| Error::io("stat", path.as_str(), libc::ENOENT))
     }
 
     pub(super) async fn sync_dir(&self, dir: &RelPath) -> Result<()> {

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use std::rc::Rc;
 
+use super::Stat;
 use super::buf::extend_with_zeros;
 use super::path::RelPath;
 use super::rng::Rng;
@@ -164,10 +165,11 @@ impl World {
         }
     }
 
-    /// How many names a file has; `None` if it is not there.
-    pub(super) fn count_names(&self, path: &RelPath) -> Option<u64> {
-        let file @ Node::File(_) = self.find(path)? else { return None };
-        Some(self.names.values().filter(|node| **node == file).count() as u64)
+    /// What a name says of its file; `None` if it is not there.
+    pub(super) fn stat(&self, path: &RelPath) -> Option<Stat> {
+        let file @ Node::File(inode) = self.find(path)? else { return None };
+        let names = self.names.values().filter(|node| **node == file).count() as u64;
+        Some(Stat { bytes: self.len(inode), names })
     }
 
     pub(super) fn children(&self, dir: &RelPath) -> Vec<(RelPath, Node)> {

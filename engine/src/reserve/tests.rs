@@ -6,7 +6,7 @@ use futures_lite::future::zip;
 use uuid::Uuid;
 
 use super::*;
-use crate::io::{Faults, SimDisk, SimExec};
+use crate::io::{Crash, Faults, SimDisk, SimExec};
 use crate::journal::{Journal, Kind};
 
 const BYTES: u64 = 1 << 20;
@@ -83,31 +83,6 @@ fn cores_that_find_the_disk_full_at_once_share_the_space_of_the_reserve() {
     (0..30).for_each(|seed| run_seed((seed, 3), 3 * BYTES, both_have_space));
 }
 
-/// Before: parts were of 16 MiB however many shards there were, and on the last one the start of a node failed
-/// whose manifests together were longer.
-#[test]
-fn one_part_is_enough_for_the_manifests_of_all_shards_at_once() {
-    for shards in [1, 64, 65, 300] {
-        assert!(part_bytes(bytes_for(shards)) >= shards as u64 * MANIFEST_BYTES_MIN);
-    }
-    assert_eq!(bytes_for(64), RESERVE_BYTES_MIN);
-    assert!(bytes_for(65) > RESERVE_BYTES_MIN);
-}
-
-/// Before: it was removed first, and where there was no space for another the next start had none, either.
-#[test]
-fn a_part_of_another_size_stays_while_there_is_no_space_for_one_of_its_own() {
-    run(3 * BYTES, async |sim, disk| {
-        keep(&disk, BYTES).await.unwrap();
-        keep(&disk, 3 * BYTES).await.unwrap();
-        assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (BYTES, Ok(0)));
-        keep(&disk, 2 * BYTES).await.unwrap();
-        assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (2 * BYTES, Ok(0)));
-        keep(&disk, BYTES).await.unwrap();
-        assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (BYTES, Ok(0)));
-    });
-}
-
 async fn both_have_space(sim: SimDisk, disk: Disk) {
     keep(&disk, BYTES).await.unwrap();
     let filler = disk.create(&RelPath::root().join("filler")).await.unwrap();
@@ -137,6 +112,7 @@ fn a_reserve_that_a_crash_cut_short_is_made_again() {
 #[test]
 fn a_reserve_in_one_file_becomes_one_in_parts() {
     run(3 * BYTES, async |sim, disk| {
+        sim.plant(&unfinished(PARTS[1]), Vec::new());
         let old = disk.create(&path(PARTS[0])).await.unwrap();
         old.allocate(BYTES).await.unwrap();
         old.close().await.unwrap();
@@ -146,4 +122,87 @@ fn a_reserve_in_one_file_becomes_one_in_parts() {
         keep(&disk, BYTES).await.unwrap();
         assert_eq!((sim.used_bytes(), parts(&disk).await), (3 * BYTES, Ok(PARTS.to_vec())));
     });
+}
+
+/// Before: parts were of 16 MiB however many shards there were, and on the last one the start of a node failed whose
+/// manifests together were longer.
+#[test]
+fn one_part_is_enough_for_the_manifests_of_all_shards_at_once() {
+    for shards in [1, 63, 64, 300] {
+        let journals = shards as u64 + 1;
+        assert!(part_bytes(bytes_for(shards)) >= journals * MANIFEST_BYTES_MIN);
+    }
+    const SHARDS: u64 = 3;
+    let kind = Kind { bytes_min: MANIFEST_BYTES_MIN, ..KIND };
+    let bytes = PARTS.len() as u64 * (SHARDS + 1) * MANIFEST_BYTES_MIN;
+    (0..30).for_each(|seed| {
+        run_seed((seed, 3), 3 * bytes, async move |sim, disk| {
+            keep(&disk, bytes).await.unwrap();
+            for part in &PARTS[1..] {
+                remove(&disk, &path(part)).await.unwrap();
+            }
+            let filler = disk.create(&RelPath::root().join("filler")).await.unwrap();
+            filler.allocate(3 * bytes - sim.used_bytes()).await.unwrap();
+            filler.close().await.unwrap();
+            let make = async |name: &str| {
+                let path = RelPath::root().join(name);
+                Journal::make(&disk, &path, kind, Uuid::nil(), 0, &[vec![1; 100]]).await.err()
+            };
+            let some = zip(make("manifest-0"), make("manifest-1"));
+            let made = zip(some, zip(make("manifest-2"), make("schema"))).await;
+            assert_eq!(made, ((None, None), (None, None)));
+        });
+    });
+}
+
+/// Before: it was removed first, and where there was no space for another the next start had none, either.
+#[test]
+fn a_part_of_another_size_stays_until_it_can_have_its_own() {
+    run(3 * BYTES, async |sim, disk| {
+        keep(&disk, BYTES).await.unwrap();
+        keep(&disk, 3 * BYTES).await.unwrap();
+        assert_eq!((sim.used_bytes(), parts(&disk).await), (BYTES, Ok(PARTS.to_vec())));
+        keep(&disk, 2 * BYTES).await.unwrap();
+        assert_eq!((sim.used_bytes(), missing(&disk, 2 * BYTES).await), (2 * BYTES, Ok(0)));
+        keep(&disk, BYTES).await.unwrap();
+        assert_eq!((sim.used_bytes(), missing(&disk, BYTES).await), (BYTES, Ok(0)));
+    });
+}
+
+/// Before: parts were counted by their names, so the space that they were to get was given to others.
+#[test]
+fn what_parts_of_another_size_lack_is_missing() {
+    run(3 * BYTES, async |sim, disk| {
+        keep(&disk, BYTES).await.unwrap();
+        assert_eq!(missing(&disk, 3 * BYTES).await, Ok(2 * BYTES));
+        sim.plant(&path(PARTS[2]), Vec::new());
+        assert_eq!(missing(&disk, BYTES).await, Ok(part_bytes(BYTES)));
+    });
+}
+
+/// A crash at any step leaves parts whose space is the reserve's, of the old size or the new one.
+#[test]
+fn a_crash_while_parts_get_another_size_leaves_the_reserve() {
+    for (before_bytes, now_bytes) in [(BYTES, 2 * BYTES), (2 * BYTES, BYTES)] {
+        let mut crashes = 0;
+        for at in 0..60 {
+            let disk = SimDisk::new(at, Faults::default());
+            let exec = SimExec::powered_by(&disk, at);
+            let inner = Disk::Sim(disk.clone());
+            exec.run(async move { keep(&inner, before_bytes).await.unwrap() }).done();
+            disk.set_faults(Faults { crash_at_op: Some(at), ..Faults::default() });
+            let inner = Disk::Sim(disk.clone());
+            let _ = exec.run(async move { keep(&inner, now_bytes).await });
+            crashes += u64::from(disk.is_crashed());
+            let disk = disk.crash(at, Crash::Random);
+            let inner = Disk::Sim(disk.clone());
+            let left = SimExec::powered_by(&disk, at).run(async move {
+                let missing_bytes = missing(&inner, BYTES).await.unwrap();
+                keep(&inner, now_bytes).await.unwrap();
+                (missing_bytes, missing(&inner, now_bytes).await.unwrap())
+            });
+            assert_eq!((left.done(), disk.used_bytes()), ((0, 0), now_bytes), "at {at}");
+        }
+        assert!(crashes > 10, "{crashes}");
+    }
 }
