@@ -355,8 +355,8 @@ impl Engine {
     }
 
     /// Keeps `bytes` of the disk aside for when it is full ([`reserve`]). One shard of a node does this,
-    /// every now and then: what was released is taken again when there is space.
-    pub async fn keep_reserve(&self, bytes: u64) -> Result<()> {
+    /// every now and then: what was released is taken again when there is space. Gives the bytes that are missing.
+    pub async fn keep_reserve(&self, bytes: u64) -> Result<u64> {
         reserve::keep(&self.disk, bytes).await
     }
 

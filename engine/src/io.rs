@@ -241,7 +241,7 @@ impl Disk {
         }
     }
 
-    /// What a name says of its file without opening it; `None` if it is not there.
+    /// What a name says of its file without opening it; `None` if there is none. Not for directories.
     pub async fn stat(&self, path: &RelPath) -> Result<Option<Stat>> {
         let found = match self {
             Disk::Dma(d) => d.stat(path).await,

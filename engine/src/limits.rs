@@ -400,8 +400,8 @@ const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 /// of it is enough for the schema and the manifests of 63 shards to be written anew.
 pub const RESERVE_BYTES_MIN: u64 = 64 << 20;
 
-/// The parts that the reserve lacks are made when this many times their size is free.
-pub const RESERVE_TAKEN_OF_FREE: u64 = 2;
+/// The reserve is completed when this many times the bytes that it lacks are free.
+pub const RESERVE_FREE_FACTOR: u64 = 2;
 
 /// The longest entry of a journal: the manifest and the schema cut theirs far below.
 pub const JOURNAL_ENTRY_BYTES_MAX: usize = 64 << 20;

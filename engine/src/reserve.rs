@@ -12,17 +12,17 @@
 //! killed on a full disk could not start, and no data could be deleted. All of these replace a file of their own
 //! size, so what they take comes back; but somebody else may take it first. So who finds the disk full releases one
 //! part and tries again before it releases the next: as a rule parts are left for the next start. One part is enough
-//! for the manifests of all shards at once.
+//! for new manifests of all shards, unless some have more than a thousand sstables to name.
 //!
-//! Any core may release a part, by its name: it is there or it is gone. A power cut leaves it or not, and either is
-//! well. A part gets its name when its space is allocated, and one of another size (of a node with other shards) gets
-//! its own in its place.
+//! Any core may release a part, by its name: it is there or it is gone. A power cut undoes that or not, and either is
+//! well. A part gets its name when its space is allocated, also in place of one of another size (of a node with other
+//! shards), which is as good until then.
 //!
 //! Not here: space for data. What a flush or a compaction writes has to find its own.
 
 use crate::error::{Error, Result};
 use crate::io::{Disk, RelPath};
-use crate::limits::{MANIFEST_BYTES_MIN, RESERVE_BYTES_MIN, RESERVE_TAKEN_OF_FREE};
+use crate::limits::{MANIFEST_BYTES_MIN, RESERVE_BYTES_MIN, RESERVE_FREE_FACTOR};
 
 /// The names of the parts, in the order in which they are made: the last one that is there is released first.
 pub const PARTS: [&str; 4] = ["reserve", "reserve-2", "reserve-3", "reserve-4"];
@@ -42,75 +42,60 @@ pub const fn part_bytes(bytes: u64) -> u64 {
 }
 
 /// Bytes of the reserve of a node with so many shards: at a start all of them may write their manifests anew at the
-/// same time, and for those and the schema one part is enough, while none is longer than it is at least.
+/// same time, and one part is enough for those and the schema, each at its shortest (`MANIFEST_BYTES_MIN`).
 pub fn bytes_for(shards: usize) -> u64 {
     RESERVE_BYTES_MIN.max(PARTS.len() as u64 * (shards as u64 + 1) * MANIFEST_BYTES_MIN)
 }
 
-/// Sees to it that the reserve of `bytes`, if any, is there, when several times the space that it lacks is free. One
-/// core does this.
-pub async fn keep(disk: &Disk, bytes: u64) -> Result<()> {
+/// Sees to it that the reserve of `bytes`, if any, is there, when several times the space that it lacks is free; gives
+/// the bytes that it still lacks. One core does this.
+pub async fn keep(disk: &Disk, bytes: u64) -> Result<u64> {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let part_bytes = part_bytes(bytes);
+    let mut odd = Vec::new();
     for name in PARTS {
         remove(disk, &unfinished(name)).await?;
+        if file_bytes(disk, name).await? != part_bytes {
+            odd.push(name);
+        }
     }
     let missing_bytes = missing(disk, bytes).await?;
-    if bytes == 0 || disk.free_space().await?.free_bytes < missing_bytes * RESERVE_TAKEN_OF_FREE {
-        return Ok(());
+    let wanted_bytes = part_bytes.max(missing_bytes * RESERVE_FREE_FACTOR);
+    if odd.is_empty() || disk.free_space().await?.free_bytes < wanted_bytes {
+        return Ok(missing_bytes);
     }
-    for name in PARTS {
-        match make(disk, name, part_bytes(bytes)).await {
+    for name in odd {
+        match make(disk, name, part_bytes).await {
             // Others were faster, or the disk is full of names.
             Err(Error::DiskFull { .. }) => break,
             made => made?,
         }
     }
-    Ok(())
+    missing(disk, bytes).await
 }
 
-/// Makes a part, unless it is there. One of another size becomes longer or shorter in its place: a crash leaves it.
+/// Makes a part, in place of one of another size: an earlier version kept all of the reserve in one file, and a node may
+/// have other shards than before.
 async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
-    let bytes_there = match file_bytes(disk, name).await? {
-        None => return make_new(disk, name, bytes).await,
-        Some(bytes_there) if bytes_there == bytes => return Ok(()),
-        Some(bytes_there) => bytes_there,
-    };
-    let file = disk.open_log(&path(name)).await?;
-    let sized = match bytes_there < bytes {
-        true => file.allocate(bytes).await,
-        false => file.set_len(bytes).await,
-    };
-    let sized = match sized {
-        Ok(()) => file.sync().await,
-        failed => failed,
-    };
-    file.close().await?;
-    sized
-}
-
-/// Makes a part that is not there.
-async fn make_new(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
     let file = disk.create(&unfinished(name)).await?;
     let allocated = match file.allocate(bytes).await {
         Ok(()) => file.sync().await,
         failed => failed,
     };
-    file.close().await?;
-    match allocated {
-        Ok(()) => {
-            disk.rename(&unfinished(name), &path(name)).await?;
-            disk.sync_dir(&RelPath::root()).await
-        }
-        Err(error) => {
-            remove(disk, &unfinished(name)).await?;
-            Err(error)
-        }
+    let allocated = allocated.and(file.close().await);
+    if let Err(error) = allocated {
+        remove(disk, &unfinished(name)).await?;
+        return Err(error);
     }
+    disk.rename(&unfinished(name), &path(name)).await?;
+    disk.sync_dir(&RelPath::root()).await
 }
 
-/// How many bytes the file of a part has, if it is there: an earlier version kept all of the reserve in one file, a
-/// node may have other shards than before, and a crash may have cut a part short.
-async fn file_bytes(disk: &Disk, name: &str) -> Result<Option<u64>> {
-    Ok(disk.stat(&path(name)).await?.map(|file| file.bytes))
+/// The length of a part; 0 if it is not there.
+async fn file_bytes(disk: &Disk, name: &str) -> Result<u64> {
+    Ok(disk.stat(&path(name)).await?.map_or(0, |file| file.bytes))
 }
 
 /// The parts that are there, in the order in which they are made.
@@ -124,12 +109,11 @@ async fn parts(disk: &Disk) -> Result<Vec<&'static str>> {
     Ok(there)
 }
 
-/// What the reserve of `bytes` lacks: free space that is to be its again.
-pub async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
+/// Bytes that the reserve of `bytes` still needs: that much of what is free is not for data.
+pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
     let mut missing_bytes = bytes;
     for name in PARTS {
-        let bytes_there = file_bytes(disk, name).await?;
-        missing_bytes = missing_bytes.saturating_sub(bytes_there.unwrap_or(0));
+        missing_bytes = missing_bytes.saturating_sub(file_bytes(disk, name).await?);
     }
     Ok(missing_bytes)
 }

@@ -296,12 +296,26 @@ impl Background {
         });
     }
 
-    /// Takes the reserve again that was released, when there is space: the first core does.
+    /// Takes the reserve again that was released, when there is space: the first core does. Says when more of it is
+    /// missing than before.
     pub(crate) async fn keep_reserve(&self) {
+        let mut said_bytes = 0;
         loop {
             self.runtime.sleep(RESERVE_INTERVAL).await;
-            if let Err(error) = self.engine.keep_reserve(self.reserve_bytes).await {
-                tracing::warn!(shard = %self.me, %error, "no space is kept aside");
+            match self.engine.keep_reserve(self.reserve_bytes).await {
+                Ok(missing_bytes) => {
+                    if missing_bytes > said_bytes {
+                        tracing::warn!(
+                            "of the {} MiB that are kept aside for when the disk is full {} are missing: they are \
+                             taken when {} MiB are free",
+                            self.reserve_bytes >> 20,
+                            missing_bytes >> 20,
+                            (missing_bytes * engine::limits::RESERVE_FREE_FACTOR) >> 20,
+                        );
+                    }
+                    said_bytes = missing_bytes;
+                }
+                Err(error) => tracing::warn!(shard = %self.me, %error, "no space is kept aside"),
             }
         }
     }

@@ -124,7 +124,7 @@ pub async fn boot(
         layout.secret = secret(seed);
     }
     layout.store(disk).await?;
-    keep_reserve(disk, config.reserve_bytes).await?;
+    reserve::keep(disk, config.reserve_bytes).await?;
     let home = Home {
         disk: disk.clone(),
         noted_us: Cell::new(layout.timestamp_high),
@@ -168,21 +168,6 @@ pub async fn open_engine(
         );
     }
     Ok(engine)
-}
-
-/// Keeps space aside for when the disk is full, or says that it is not there: then it is made later, when there is
-/// space.
-async fn keep_reserve(disk: &Disk, bytes: u64) -> Result<()> {
-    reserve::keep(disk, bytes).await?;
-    let missing_bytes = reserve::missing(disk, bytes).await?;
-    if missing_bytes > 0 {
-        let free_bytes = missing_bytes * engine::limits::RESERVE_TAKEN_OF_FREE;
-        tracing::warn!(
-            "{missing_bytes} bytes that are to be kept aside for when the disk is full are not there: that takes \
-             {free_bytes} free bytes"
-        );
-    }
-    Ok(())
 }
 
 /// Has an engine know what is free, before its log and its flushes take any: what a start has released of the reserve

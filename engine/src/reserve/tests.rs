@@ -108,7 +108,7 @@ fn a_reserve_that_a_crash_cut_short_is_made_again() {
     });
 }
 
-/// An earlier version kept all of it in one file: it becomes four, also where the disk has no other space.
+/// An earlier version kept all of it in one file: it becomes four when there is space for one of them beside it.
 #[test]
 fn a_reserve_in_one_file_becomes_one_in_parts() {
     run(3 * BYTES, async |sim, disk| {
@@ -118,9 +118,13 @@ fn a_reserve_in_one_file_becomes_one_in_parts() {
         old.close().await.unwrap();
         let filler = disk.create(&RelPath::root().join("filler")).await.unwrap();
         filler.allocate(2 * BYTES).await.unwrap();
+        assert_eq!(keep(&disk, BYTES).await, Ok(0));
+        assert_eq!((sim.used_bytes(), parts(&disk).await), (3 * BYTES, Ok(PARTS[..1].to_vec())));
+        filler.set_len(2 * BYTES - part_bytes(BYTES)).await.unwrap();
         filler.close().await.unwrap();
-        keep(&disk, BYTES).await.unwrap();
-        assert_eq!((sim.used_bytes(), parts(&disk).await), (3 * BYTES, Ok(PARTS.to_vec())));
+        assert_eq!(keep(&disk, BYTES).await, Ok(0));
+        let used_bytes = 3 * BYTES - part_bytes(BYTES);
+        assert_eq!((sim.used_bytes(), parts(&disk).await), (used_bytes, Ok(PARTS.to_vec())));
     });
 }
 
@@ -160,7 +164,7 @@ fn one_part_is_enough_for_the_manifests_of_all_shards_at_once() {
 fn a_part_of_another_size_stays_until_it_can_have_its_own() {
     run(3 * BYTES, async |sim, disk| {
         keep(&disk, BYTES).await.unwrap();
-        keep(&disk, 3 * BYTES).await.unwrap();
+        assert_eq!(keep(&disk, 3 * BYTES).await, Ok(2 * BYTES));
         assert_eq!((sim.used_bytes(), parts(&disk).await), (BYTES, Ok(PARTS.to_vec())));
         keep(&disk, 2 * BYTES).await.unwrap();
         assert_eq!((sim.used_bytes(), missing(&disk, 2 * BYTES).await), (2 * BYTES, Ok(0)));
@@ -196,13 +200,34 @@ fn a_crash_while_parts_get_another_size_leaves_the_reserve() {
             crashes += u64::from(disk.is_crashed());
             let disk = disk.crash(at, Crash::Random);
             let inner = Disk::Sim(disk.clone());
-            let left = SimExec::powered_by(&disk, at).run(async move {
-                let missing_bytes = missing(&inner, BYTES).await.unwrap();
-                keep(&inner, now_bytes).await.unwrap();
-                (missing_bytes, missing(&inner, now_bytes).await.unwrap())
-            });
-            assert_eq!((left.done(), disk.used_bytes()), ((0, 0), now_bytes), "at {at}");
+            let left = SimExec::powered_by(&disk, at)
+                .run(async move { (missing(&inner, BYTES).await, keep(&inner, now_bytes).await) });
+            assert_eq!((left.done(), disk.used_bytes()), ((Ok(0), Ok(0)), now_bytes), "at {at}");
         }
         assert!(crashes > 10, "{crashes}");
     }
+}
+
+/// Any core may release a part while the first one makes those that are missing.
+#[test]
+fn parts_are_released_while_others_are_made() {
+    (0..100).for_each(|seed| {
+        run_seed((seed, 3), 3 * BYTES, async |sim, disk| {
+            let old = disk.create(&path(PARTS[0])).await.unwrap();
+            old.allocate(BYTES).await.unwrap();
+            old.close().await.unwrap();
+            let tries = Cell::new(0);
+            let release = with_its_space(&disk, async || {
+                tries.set(tries.get() + 1);
+                match tries.get() {
+                    1 | 2 => Err(Error::DiskFull { file: "work".into() }),
+                    _ => Ok(()),
+                }
+            });
+            let (kept, released) = zip(keep(&disk, BYTES), release).await;
+            assert_eq!((kept.err(), released), (None, Ok(())));
+            assert_eq!(keep(&disk, BYTES).await, Ok(0));
+            assert_eq!((sim.used_bytes(), parts(&disk).await), (BYTES, Ok(PARTS.to_vec())));
+        });
+    });
 }
