@@ -76,8 +76,8 @@ pub async fn keep(disk: &Disk, bytes: u64) -> Result<u64> {
     missing(disk, bytes).await
 }
 
-/// Makes a part, in place of one of another size: an earlier version kept all of the reserve in one file, and a node may
-/// have other shards than before.
+/// Makes a part, in place of one of another size: an earlier version kept all of the reserve in one file, and a node
+/// may have other shards than before.
 async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
     let file = disk.create(&unfinished(name)).await?;
     let allocated = match file.allocate(bytes).await {
