@@ -60,7 +60,7 @@ struct Arguments {
 enum Task {
     /// Format, clippy, tidy, layers, unit tests: under two minutes when warm.
     Fast,
-    /// Everything that must hold before a release: 33 to 53 minutes on two cores.
+    /// Everything that must hold before a release: 22 to 53 minutes on two cores.
     Full,
     /// Full, and the long runs.
     Night,
