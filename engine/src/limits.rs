@@ -400,7 +400,7 @@ const _: () = assert!(BACKLOG_RUNS_SLOW < BACKLOG_RUNS_MAX);
 /// of it is enough for the schema and the manifests of 63 shards to be written anew.
 pub const RESERVE_BYTES_MIN: u64 = 64 << 20;
 
-/// The reserve is completed when this many times the bytes that it lacks are free.
+/// The reserve is completed when this many times the bytes that it lacks are free, and one part.
 pub const RESERVE_FREE_FACTOR: u64 = 2;
 
 /// The longest entry of a journal: the manifest and the schema cut theirs far below.

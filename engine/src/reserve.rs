@@ -15,8 +15,8 @@
 //! for new manifests of all shards, unless some have more than a thousand sstables to name.
 //!
 //! Any core may release a part, by its name: it is there or it is gone. A power cut undoes that or not, and either is
-//! well. A part gets its name when its space is allocated, also in place of one of another size (of a node with other
-//! shards), which is as good until then.
+//! well. A part gets its name when its space is allocated. So does the successor of a part of another size, which a
+//! node with another number of shards had made; the old part serves until then.
 //!
 //! Not here: space for data. What a flush or a compaction writes has to find its own.
 
@@ -47,22 +47,21 @@ pub fn bytes_for(shards: usize) -> u64 {
     RESERVE_BYTES_MIN.max(PARTS.len() as u64 * (shards as u64 + 1) * MANIFEST_BYTES_MIN)
 }
 
-/// Sees to it that the reserve of `bytes`, if any, is there, when several times the space that it lacks is free; gives
-/// the bytes that it still lacks. One core does this.
+/// Sees to it that the reserve of `bytes`, if any, is there, when enough is free ([`wanted_bytes`]); gives the bytes
+/// that it still lacks. One core does this.
 pub async fn keep(disk: &Disk, bytes: u64) -> Result<u64> {
     if bytes == 0 {
         return Ok(0);
     }
-    let part_bytes = part_bytes(bytes);
-    let mut odd = Vec::new();
     for name in PARTS {
         remove(disk, &unfinished(name)).await?;
-        if file_bytes(disk, name).await? != part_bytes {
-            odd.push(name);
-        }
     }
-    let missing_bytes = missing(disk, bytes).await?;
-    let wanted_bytes = part_bytes.max(missing_bytes * RESERVE_FREE_FACTOR);
+    let part_bytes = part_bytes(bytes);
+    let there = parts(disk).await?;
+    let missing_bytes = missing_of(bytes, &there);
+    let is_odd = |name: &&'static str| !there.contains(&(*name, part_bytes));
+    let odd: Vec<_> = PARTS.into_iter().filter(is_odd).collect();
+    let wanted_bytes = wanted_bytes(bytes, missing_bytes);
     if odd.is_empty() || disk.free_space().await?.free_bytes < wanted_bytes {
         return Ok(missing_bytes);
     }
@@ -74,6 +73,12 @@ pub async fn keep(disk: &Disk, bytes: u64) -> Result<u64> {
         }
     }
     missing(disk, bytes).await
+}
+
+/// Bytes that must be free before a reserve of `bytes` is completed that lacks so many: several times what it lacks,
+/// and a whole part, as one of another size stays until its successor is there.
+pub fn wanted_bytes(bytes: u64, missing_bytes: u64) -> u64 {
+    part_bytes(bytes).max(missing_bytes * RESERVE_FREE_FACTOR)
 }
 
 /// Makes a part, in place of one of another size: an earlier version kept all of the reserve in one file, and a node
@@ -93,17 +98,12 @@ async fn make(disk: &Disk, name: &str, bytes: u64) -> Result<()> {
     disk.sync_dir(&RelPath::root()).await
 }
 
-/// The length of a part; 0 if it is not there.
-async fn file_bytes(disk: &Disk, name: &str) -> Result<u64> {
-    Ok(disk.stat(&path(name)).await?.map_or(0, |file| file.bytes))
-}
-
-/// The parts that are there, in the order in which they are made.
-async fn parts(disk: &Disk) -> Result<Vec<&'static str>> {
+/// The parts that are there with their lengths in bytes, in the order in which they are made.
+async fn parts(disk: &Disk) -> Result<Vec<(&'static str, u64)>> {
     let mut there = Vec::new();
     for name in PARTS {
-        if disk.exists(&path(name)).await? {
-            there.push(name);
+        if let Some(file) = disk.stat(&path(name)).await? {
+            there.push((name, file.bytes));
         }
     }
     Ok(there)
@@ -111,11 +111,12 @@ async fn parts(disk: &Disk) -> Result<Vec<&'static str>> {
 
 /// Bytes that the reserve of `bytes` still needs: that much of what is free is not for data.
 pub(crate) async fn missing(disk: &Disk, bytes: u64) -> Result<u64> {
-    let mut missing_bytes = bytes;
-    for name in PARTS {
-        missing_bytes = missing_bytes.saturating_sub(file_bytes(disk, name).await?);
-    }
-    Ok(missing_bytes)
+    Ok(missing_of(bytes, &parts(disk).await?))
+}
+
+/// Bytes that a reserve of `bytes` with these parts still needs.
+fn missing_of(bytes: u64, parts: &[(&str, u64)]) -> u64 {
+    parts.iter().fold(bytes, |missing_bytes, (_, there)| missing_bytes.saturating_sub(*there))
 }
 
 /// Does what may find the disk full, and then again in the space of one part of the reserve after the other. A part
@@ -130,7 +131,7 @@ pub(crate) async fn with_its_space<T>(disk: &Disk, work: impl AsyncFn() -> Resul
         let mut left = parts(disk).await?;
         if left.len() >= there.len() {
             // None may be there because another core has released the last one a moment ago.
-            let Some(last) = left.pop() else { return work().await };
+            let Some((last, _)) = left.pop() else { return work().await };
             remove(disk, &path(last)).await?;
         }
         there = left;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use engine::io::IoClass;
-use engine::{Engine, Error, Job, JobKind, LargeWritten, Result, Stats};
+use engine::{Engine, Error, Job, JobKind, LargeWritten, Result, Stats, reserve};
 use futures_lite::future::poll_once;
 use model::TableId;
 use uuid::Uuid;
@@ -310,7 +310,7 @@ impl Background {
                              taken when {} MiB are free",
                             self.reserve_bytes >> 20,
                             missing_bytes >> 20,
-                            (missing_bytes * engine::limits::RESERVE_FREE_FACTOR) >> 20,
+                            reserve::wanted_bytes(self.reserve_bytes, missing_bytes) >> 20,
                         );
                     }
                     said_bytes = missing_bytes;

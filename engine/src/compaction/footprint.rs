@@ -45,9 +45,9 @@ impl Engine {
         for ViewEntry { table, sstable, .. } in entries {
             let path = layout::sstable_path(*table, *sstable);
             // A file that cannot be asked is taken to stay: then more space is asked for than is needed.
-            let has_one_name =
-                matches!(self.disk.stat(&path).await, Ok(Some(Stat { names: 1, .. })));
-            if !self.manifest.has_alone(*sstable) || !has_one_name {
+            let goes = self.manifest.has_alone(*sstable)
+                && matches!(self.disk.stat(&path).await, Ok(Some(Stat { names: 1, .. })));
+            if !goes {
                 stay.insert(*sstable);
             }
         }

@@ -28,6 +28,12 @@ fn run_seed(
     SimExec::new(seed).run(async move { test(sim, disk).await }).done();
 }
 
+/// The names of the parts that are there.
+async fn parts(disk: &Disk) -> Result<Vec<&'static str>> {
+    let there = super::parts(disk).await?;
+    Ok(there.into_iter().map(|(name, _)| name).collect())
+}
+
 #[test]
 fn the_reserve_is_kept_given_away_and_kept_again() {
     run(3 * BYTES, async |sim, disk| {

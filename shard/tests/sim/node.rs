@@ -42,8 +42,7 @@ const VECTOR_ROWS_MIN: u64 = 3;
 /// Candidates that a lookup keeps of a source: few, so that it takes several passes over its terms.
 const CANDIDATES_AT_ONCE: usize = 3;
 
-/// What the node keeps aside on its disk: in each of its parts there is space for the schema and the manifests of all
-/// shards.
+/// Bytes that the node keeps aside on its disk: each part has space for the schema and for all manifests.
 pub(crate) const RESERVE_BYTES: u64 = 4 << 20;
 
 /// How a node of so many shards is opened.
